@@ -1,0 +1,324 @@
+"""Dataset folders: `cases.jsonl` or `comparisons.jsonl` beside the pictures that they name.
+
+Readers stop at the first error with file and line; :func:`validate` goes through everything, opens every
+picture and lists all errors at once.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from pathlib import Path, PurePosixPath
+from typing import Generic, TypeVar
+
+from gnomon.errors import UserError
+from gnomon.hashing import file_hash, stable_hash
+from gnomon.images import UnreadableImageError, content_hash, load_image
+from gnomon.jsonl import iterate_lines, read_records, write_records
+from gnomon.records import Case, Comparison, Judgement
+
+__all__ = [
+    "CASES",
+    "COMPARISONS",
+    "Problem",
+    "ValidationReport",
+    "dataset_hash",
+    "picture_paths",
+    "read_cases",
+    "read_comparisons",
+    "read_records",
+    "resolve",
+    "validate",
+    "write_records",
+]
+
+CASES = "cases.jsonl"
+COMPARISONS = "comparisons.jsonl"
+_MAX_SHOWN = 200  # a report longer than this is no longer read; the counts stay complete
+
+DatasetRecord = TypeVar("DatasetRecord", bound=Case | Comparison)
+
+
+@dataclass(frozen=True)
+class _CheckedLine(Generic[DatasetRecord]):
+    """One line of a dataset file: the record, if it can be parsed, and all that is wrong short of the pixels."""
+
+    number: int
+    record: DatasetRecord | None
+    problems: list[str]
+
+
+@dataclass(frozen=True)
+class Problem:
+    """One thing that is wrong with a dataset, where it stands."""
+
+    file: str
+    line: int
+    message: str
+
+    def __str__(self) -> str:
+        """Return `file:line: message`."""
+        return f"{self.file}:{self.line}: {self.message}"
+
+
+@dataclass
+class ValidationReport:
+    """What :func:`validate` found: every problem, and what the folder holds.
+
+    `labels` counts the judgements' labels per dimension: a share of "i" far from one half means that the
+    position gives the answer away.
+    """
+
+    root: str
+    problems: list[Problem] = field(default_factory=list)
+    records: dict[str, int] = field(default_factory=dict)
+    num_pictures: int = 0
+    tasks: dict[str, int] = field(default_factory=dict)
+    splits: dict[str, int] = field(default_factory=dict)
+    labels: dict[str, dict[str, int]] = field(default_factory=dict)
+
+    @property
+    def ok(self) -> bool:
+        """Whether nothing is wrong."""
+        return not self.problems
+
+    def label_shares(self) -> dict[str, dict[str, float]]:
+        """Return, per dimension, the share of every label (each dimension adds up to 1)."""
+        return {
+            dimension: {label: count / sum(counts.values()) for label, count in counts.items()}
+            for dimension, counts in self.labels.items()
+        }
+
+    def __str__(self) -> str:
+        """Return the report as lines for a terminal."""
+        lines = [str(problem) for problem in self.problems[:_MAX_SHOWN]]
+        if len(self.problems) > _MAX_SHOWN:
+            lines.append(f"... and {len(self.problems) - _MAX_SHOWN:,} more problems")
+        lines += [f"{name}: {count:,} records" for name, count in self.records.items()]
+        lines.append(f"pictures: {self.num_pictures:,}")
+        for title, counts in (("tasks", self.tasks), ("splits", self.splits)):
+            if counts:
+                lines.append(f"{title}: " + ", ".join(f"{name} {count:,}" for name, count in counts.items()))
+        for dimension, shares in self.label_shares().items():
+            total = sum(self.labels[dimension].values())
+            lines.append(
+                f"labels of {dimension} (n = {total:,}): "
+                + ", ".join(f"{label} {share:.1%}" for label, share in shares.items())
+            )
+        lines.append(f"{self.root}: " + ("valid" if self.ok else f"{len(self.problems):,} problems"))
+        return "\n".join(lines)
+
+
+def resolve(root: str | Path, relative: str) -> Path:
+    """Return the absolute path of a picture that a record names, and refuse one that leaves `root`.
+
+    Args:
+        root: the dataset folder; it may itself be reached through a link.
+        relative: the path as the record holds it, below `root`, with forward slashes.
+
+    Raises:
+        UserError: for an absolute path, one with `..` or backslashes, or a link that points outside.
+    """
+    way_out = "use a path below the dataset folder, with forward slashes"
+    if not relative or "\0" in relative or "\\" in relative or PurePosixPath(relative) == PurePosixPath("."):
+        raise UserError(f"expected a relative path of a picture, got {relative!r}; {way_out}")
+    if PurePosixPath(relative).is_absolute() or ".." in PurePosixPath(relative).parts:
+        raise UserError(f"the path {relative!r} leaves the dataset folder; {way_out}")
+    try:
+        base = Path(root).resolve()
+        target = (base / relative).resolve()
+    except (OSError, RuntimeError) as error:  # a loop of links is a RuntimeError before Python 3.13
+        raise UserError(f"the path {relative!r} cannot be followed: {error}; {way_out}") from error
+    if not target.is_relative_to(base):
+        raise UserError(f"the path {relative!r} leaves the dataset folder by a link to {target}; {way_out}")
+    return target
+
+
+def picture_paths(record: Case | Comparison) -> list[str]:
+    """Return the relative paths of all pictures that `record` names, in order, repeats included."""
+    paths = [reference.path for reference in record.references]
+    if isinstance(record, Comparison):
+        paths += [candidate.path for candidate in record.candidates]
+    return paths
+
+
+def read_cases(root: str | Path) -> list[Case]:
+    """Read `cases.jsonl` of a dataset folder.
+
+    Raises:
+        UserError: with file and line, for a broken line, a duplicate id, a path that leaves the folder or a
+            missing picture.
+    """
+    return _read(root, CASES, Case)
+
+
+def read_comparisons(root: str | Path) -> list[Comparison]:
+    """Read `comparisons.jsonl` of a dataset folder; raises like :func:`read_cases`."""
+    return _read(root, COMPARISONS, Comparison)
+
+
+def _read(root: str | Path, name: str, model: type[DatasetRecord]) -> list[DatasetRecord]:
+    file = Path(root) / name
+    if not file.is_file():
+        raise UserError(f"expected a dataset folder with {name}, got {root}; check the path")
+    records = []
+    for line in _check_lines(Path(root), file, model):
+        if line.problems:
+            raise UserError(
+                f"{file}:{line.number}: {line.problems[0]}; "
+                f"`gnomon data validate {root}` lists everything that is wrong"
+            )
+        if line.record is not None:
+            records.append(line.record)
+    return records
+
+
+def _check_lines(root: Path, file: Path, model: type[DatasetRecord]) -> Iterator[_CheckedLine[DatasetRecord]]:
+    first_line_of: dict[str, int] = {}
+    existing: set[str] = set()
+    for line in iterate_lines(file, model):
+        record = line.record
+        if record is None:
+            yield _CheckedLine(line.number, None, [line.problem or "broken line"])
+            continue
+        problems = []
+        first = first_line_of.setdefault(record.id, line.number)
+        if first != line.number:
+            problems.append(f"duplicate id {record.id!r}, first used on line {first}; give every record its own id")
+        for path in picture_paths(record):
+            problem = None if path in existing else _path_problem(root, path)
+            if problem is None:
+                existing.add(path)
+            else:
+                problems.append(problem)
+        yield _CheckedLine(line.number, record, problems)
+
+
+def _path_problem(root: Path, path: str) -> str | None:
+    try:
+        target = resolve(root, path)
+    except UserError as error:
+        return str(error)
+    return None if target.is_file() else f"missing picture {path!r}; add the file or remove the record"
+
+
+def validate(root: str | Path) -> ValidationReport:
+    """Check everything about a dataset folder, every picture's pixels included, and count what it holds.
+
+    Raises:
+        UserError: when `root` holds neither `cases.jsonl` nor `comparisons.jsonl`.
+    """
+    root = Path(root)
+    models: dict[str, type[Case] | type[Comparison]] = {CASES: Case, COMPARISONS: Comparison}
+    if not any((root / name).is_file() for name in models):
+        raise UserError(f"expected a dataset folder with {CASES} or {COMPARISONS}, got {root}; check the path")
+    report = ValidationReport(str(root))
+    pictures: dict[str, str | None] = {}
+    for name, model in models.items():
+        if (root / name).is_file():
+            _validate_file(root, name, model, pictures, report)
+    report.num_pictures = len(pictures)
+    return report
+
+
+def _validate_file(
+    root: Path,
+    name: str,
+    model: type[Case] | type[Comparison],
+    pictures: dict[str, str | None],
+    report: ValidationReport,
+) -> None:
+    """Add one file's problems and counts to `report`; `pictures` remembers what each picture's pixels said."""
+    file = root / name
+    outcomes: dict[tuple[str, ...], tuple[str, int]] = {}
+    count = 0
+    for line in _check_lines(root, file, model):
+        problems = list(line.problems)
+        if line.record is not None:
+            count += 1
+            problems += _unreadable_pictures(root, line.record, pictures)
+            _count(line.record, report)
+            if isinstance(line.record, Comparison):
+                problems += _conflicts(line.record, line.number, outcomes)
+        report.problems += [Problem(str(file), line.number, problem) for problem in problems]
+    report.records[name] = count
+    if count == 0 and report.ok:
+        report.problems.append(Problem(str(file), 1, "expected at least one record, the file is empty"))
+
+
+def _unreadable_pictures(root: Path, record: Case | Comparison, pictures: dict[str, str | None]) -> list[str]:
+    problems = []
+    for path in dict.fromkeys(picture_paths(record)):
+        if path not in pictures:
+            if _path_problem(root, path) is not None:
+                continue  # reported with the line already
+            pictures[path] = _pixel_problem(resolve(root, path))
+        problem = pictures[path]
+        if problem is not None:
+            problems.append(problem)
+    return problems
+
+
+def _pixel_problem(path: Path) -> str | None:
+    try:
+        load_image(path)
+    except UnreadableImageError as error:
+        return f"unreadable picture: {error}"
+    return None
+
+
+def _count(record: Case | Comparison, report: ValidationReport) -> None:
+    task = record.task or "(none)"
+    split = record.split or "(none)"
+    report.tasks[task] = report.tasks.get(task, 0) + 1
+    report.splits[split] = report.splits.get(split, 0) + 1
+    if isinstance(record, Comparison):
+        for judgement in record.judgements:
+            counts = report.labels.setdefault(judgement.dimension, {})
+            counts[judgement.label] = counts.get(judgement.label, 0) + 1
+
+
+def _conflicts(record: Comparison, number: int, outcomes: dict[tuple[str, ...], tuple[str, int]]) -> list[str]:
+    """Compare with all judgements so far of the same two pictures under the same instruction and references."""
+    problems = []
+    context = (record.instruction.model_dump_json(), *(reference.path for reference in record.references))
+    for judgement in record.judgements:
+        pair = sorted(record.candidates[position].path for position in (judgement.i, judgement.j))
+        outcome = _outcome(record, judgement)
+        earlier, line = outcomes.setdefault((*context, *pair, judgement.dimension), (outcome, number))
+        if earlier != outcome:
+            problems.append(
+                f"conflicting judgements of {pair[0]!r} and {pair[1]!r} in {judgement.dimension!r}: "
+                f"{outcome} here, {earlier} on line {line}; keep one, or merge them into one with votes"
+            )
+    return problems
+
+
+def _outcome(record: Comparison, judgement: Judgement) -> str:
+    """Return the label without regard to the order of the two: the better one's path, or the kind of tie."""
+    if judgement.label == "i":
+        return f"{record.candidates[judgement.i].path!r} is better"
+    if judgement.label == "j":
+        return f"{record.candidates[judgement.j].path!r} is better"
+    return judgement.label
+
+
+def dataset_hash(root: str | Path) -> str:
+    """Return the sha256 (hex) of a dataset: its JSON-lines files and the pixels of every picture they name.
+
+    Picture files may be recompressed without loss and keep the hash; the JSON-lines files count byte by byte.
+
+    Raises:
+        UserError: where reading the dataset does.
+    """
+    root = Path(root)
+    parts: dict[str, str] = {}
+    for name, read in ((CASES, read_cases), (COMPARISONS, read_comparisons)):
+        if (root / name).is_file():
+            parts[name] = file_hash(root / name)
+            records: list[Case] | list[Comparison] = read(root)
+            for path in sorted({path for record in records for path in picture_paths(record)}):
+                parts[f"picture:{path}"] = content_hash(resolve(root, path))
+    if not parts:
+        raise UserError(f"expected a dataset folder with {CASES} or {COMPARISONS}, got {root}; check the path")
+    return stable_hash(parts)

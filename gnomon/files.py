@@ -1,0 +1,59 @@
+"""Writing files so that a kill, a full disk or a second process never leaves half a file under the real name."""
+
+from __future__ import annotations
+
+import errno
+import uuid
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from gnomon.errors import UserError
+
+TEMPORARY_SUFFIX = ".gnomon-tmp"
+
+
+@contextmanager
+def writing(path: str | Path) -> Iterator[None]:
+    """Turn the system's refusal to write `path` into a message for the user.
+
+    Raises:
+        UserError: names the file, the reason and the way out.
+    """
+    try:
+        yield
+    except OSError as error:
+        if error.errno in (errno.ENOSPC, errno.EDQUOT):
+            raise UserError(
+                f"the disk is full: could not write {path}. What was finished before is kept; "
+                "make room and run the same command again"
+            ) from error
+        raise UserError(
+            f"could not write {path}: {error.strerror or error}. Check the folder and its permissions, "
+            "or choose another one with --out"
+        ) from error
+
+
+def atomic_write_bytes(path: str | Path, data: bytes) -> None:
+    """Write `data` to `path` under a temporary name and rename it: readers see the old file or the new one.
+
+    Missing parent folders are made.
+
+    Raises:
+        UserError: when the system refuses (full disk, no permission, a file where a folder should be).
+    """
+    path = Path(path)
+    # A plain open, not tempfile: its files are readable by nobody else, and the mode would survive the rename.
+    temporary = path.parent / f".{uuid.uuid4().hex}{TEMPORARY_SUFFIX}"
+    with writing(path):
+        path.parent.mkdir(parents=True, exist_ok=True)
+        try:
+            temporary.write_bytes(data)
+            temporary.replace(path)
+        finally:
+            temporary.unlink(missing_ok=True)
+
+
+def atomic_write_text(path: str | Path, data: str) -> None:
+    """Write `data` as UTF-8, otherwise like :func:`atomic_write_bytes`."""
+    atomic_write_bytes(path, data.encode())

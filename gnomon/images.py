@@ -1,0 +1,111 @@
+"""Pictures from files of any kind to RGB with 8 bits a channel, upright, without transparency; and back.
+
+Colour profiles are not applied: judges and generators read the numbers that stand in the file.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import io
+from pathlib import Path
+
+import numpy as np
+from PIL import Image, ImageOps
+
+from gnomon.errors import UserError
+from gnomon.files import atomic_write_bytes
+
+MAX_PIXELS = 89_478_485  # Pillow's own line between a large picture and a suspicious one (a quarter GiB of RGB)
+_DEEP_GREY = ("I", "I;16", "I;16L", "I;16B", "I;16N")
+
+
+class UnreadableImageError(UserError):
+    """A file that is no picture, is cut short, or would fill the memory. The text holds path and reason."""
+
+
+def load_image(path: str | Path, *, max_pixels: int = MAX_PIXELS) -> Image.Image:
+    """Load a picture as RGB, 8 bits a channel: EXIF orientation applied, alpha flattened on white.
+
+    Of an animation this is the first frame; 16-bit channels are scaled to 8 bits, not clipped.
+
+    Args:
+        path: the file.
+        max_pixels: the largest width * height that is decoded. Above twice `PIL.Image.MAX_IMAGE_PIXELS`
+            Pillow refuses by itself.
+
+    Raises:
+        UnreadableImageError: names the path and the reason.
+    """
+    try:
+        with Image.open(path) as image:
+            width, height = image.size
+            if width * height > max_pixels:
+                raise UnreadableImageError(
+                    f"expected at most {max_pixels:,} pixels in {path}, its header says {width} x {height}; "
+                    "scale it down, or raise max_pixels if you trust the file"
+                )
+            image.load()
+            return to_rgb(image)
+    except UnreadableImageError:
+        raise
+    except FileNotFoundError as error:
+        raise UnreadableImageError(f"expected a picture at {path}, there is no such file") from error
+    # A broken file makes Pillow's decoders raise nearly anything (OSError, SyntaxError, ValueError, struct.error,
+    # zlib.error, IndexError, DecompressionBombError): all of it says that this file cannot be read.
+    except Exception as error:
+        reason = str(error).replace(f" {str(path)!r}", "") or type(error).__name__
+        raise UnreadableImageError(f"could not read the picture {path}: {reason}; replace or convert it") from error
+
+
+def to_rgb(image: Image.Image) -> Image.Image:
+    """Return a copy of `image` as RGB, 8 bits a channel, upright, flattened on white, without metadata.
+
+    Raises:
+        ValueError: for pixels without a known white (32-bit integers above 65535, floating point).
+    """
+    image = ImageOps.exif_transpose(image)
+    if image.mode in _DEEP_GREY:
+        image = _deep_grey_to_8_bit(image)
+    elif image.mode == "F":
+        raise ValueError("floating-point pixels have no known white")
+    if image.has_transparency_data:
+        image = image.convert("RGBA")
+        image = Image.alpha_composite(Image.new("RGBA", image.size, "white"), image)
+    rgb = image.convert("RGB")
+    rgb.info.clear()
+    return rgb
+
+
+def _deep_grey_to_8_bit(image: Image.Image) -> Image.Image:
+    """Scale 0..65535 to 0..255 with rounding; a grey level that the file calls transparent becomes alpha 0."""
+    grey = np.asarray(image).astype(np.int64)
+    if grey.min() < 0 or grey.max() > 65535:
+        raise ValueError(f"grey values from {grey.min()} to {grey.max()} have no known white (expected 0..65535)")
+    scaled = Image.fromarray(((grey + 128) // 257).astype(np.uint8))
+    transparent = image.info.get("transparency")
+    if isinstance(transparent, int):
+        scaled.putalpha(Image.fromarray(np.where(grey == transparent, 0, 255).astype(np.uint8)))
+    return scaled
+
+
+def content_hash(image_or_path: Image.Image | str | Path) -> str:
+    """Return the sha256 (hex) of size and RGB pixels: the same for the same picture in PNG, BMP or memory.
+
+    Raises:
+        UnreadableImageError: when a path is given and cannot be read.
+    """
+    image = to_rgb(image_or_path) if isinstance(image_or_path, Image.Image) else load_image(image_or_path)
+    digest = hashlib.sha256(f"{image.width}x{image.height}:".encode())
+    digest.update(image.tobytes())
+    return digest.hexdigest()
+
+
+def save_png(image: Image.Image, path: str | Path) -> None:
+    """Write `image` as an RGB PNG, atomically; missing parent folders are made.
+
+    Raises:
+        UserError: when the system refuses to write.
+    """
+    buffer = io.BytesIO()
+    to_rgb(image).save(buffer, format="PNG")
+    atomic_write_bytes(path, buffer.getvalue())

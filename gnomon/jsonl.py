@@ -1,0 +1,138 @@
+"""Lines of JSON: one record a line, UTF-8, errors with file and line."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Generic, NoReturn, TypeVar
+
+from pydantic import BaseModel, ValidationError
+
+from gnomon.errors import UserError
+from gnomon.files import atomic_write_text
+from gnomon.hashing import to_plain
+
+Model = TypeVar("Model", bound=BaseModel)
+
+
+@dataclass(frozen=True)
+class Line(Generic[Model]):
+    """One line of a file: its number (from 1) and either the record or what is wrong with it."""
+
+    number: int
+    record: Model | None
+    problem: str | None
+
+
+def to_line(record: BaseModel | Mapping[str, Any]) -> str:
+    """Return `record` as one line of JSON, without the newline.
+
+    Raises:
+        ValueError: for NaN, infinity or objects that JSON cannot hold, with the dotted key.
+    """
+    return json.dumps(to_plain(record), ensure_ascii=False, allow_nan=False, separators=(", ", ": "))
+
+
+def iterate_lines(path: str | Path, model: type[Model]) -> Iterator[Line[Model]]:
+    """Yield every line of `path` that is not blank, parsed or with its problem.
+
+    Raises:
+        UserError: when the file cannot be read at all.
+    """
+    try:
+        with Path(path).open("rb") as file:
+            # Binary, because text mode would also end lines at a lone carriage return.
+            for number, raw in enumerate(file, start=1):
+                if raw.strip():
+                    yield _parse(number, raw, model)
+    except OSError as error:
+        raise UserError(f"expected a readable file at {path}: {error.strerror or error}") from error
+
+
+def _parse(number: int, raw: bytes, model: type[Model]) -> Line[Model]:
+    try:
+        text = raw.rstrip(b"\r\n").decode("utf-8-sig" if number == 1 else "utf-8")
+        # First with json: pydantic's parser keeps the last of two equal keys in silence and lets NaN into free fields.
+        json.loads(text, object_pairs_hook=_unique_keys, parse_constant=_refuse_constant)
+        return Line(number, model.model_validate_json(text), None)
+    except UnicodeDecodeError as error:
+        return Line(number, None, f"expected UTF-8, got the byte {raw[error.start]:#04x} at column {error.start + 1}")
+    except json.JSONDecodeError as error:
+        return Line(number, None, f"expected one JSON object on this line: {error.msg} at column {error.colno}")
+    except ValidationError as error:
+        return Line(number, None, _describe(error))
+    except (ValueError, RecursionError) as error:
+        return Line(number, None, str(error))
+
+
+def _unique_keys(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    result: dict[str, Any] = {}
+    for key, value in pairs:
+        if key in result:
+            raise ValueError(f"expected every key once, got {key!r} twice")
+        result[key] = value
+    return result
+
+
+def _refuse_constant(name: str) -> NoReturn:
+    raise ValueError(f"expected finite numbers, got {name}")
+
+
+def _describe(error: ValidationError) -> str:
+    """Say all that a record's validation found, in our words where pydantic's are terse."""
+    parts = []
+    for item in error.errors(include_url=False):
+        key = ".".join(str(step) for step in item["loc"])
+        if item["type"] == "extra_forbidden":
+            parts.append(f"unknown key '{key}'")
+        elif item["type"] == "missing":
+            parts.append(f"missing key '{key}'")
+        else:
+            got = "" if isinstance(item["input"], dict | list) else f", got {item['input']!r}"
+            parts.append(f"{key or 'record'}: {item['msg']}{got}")
+    return "; ".join(parts)
+
+
+def read_records(path: str | Path, model: type[Model], *, drop_torn_tail: bool = False) -> list[Model]:
+    """Read all records of a JSON-lines file.
+
+    Args:
+        path: the file.
+        model: the class of every line.
+        drop_torn_tail: leave out a last line without a newline that is no record: what a killed writer left.
+
+    Raises:
+        UserError: at the first broken line, with `file:line`, or when there is no such file.
+    """
+    records = []
+    torn_tail = drop_torn_tail and not _ends_with_newline(path)
+    lines = list(iterate_lines(path, model))
+    for position, line in enumerate(lines):
+        if line.record is not None:
+            records.append(line.record)
+        elif not (torn_tail and position == len(lines) - 1):
+            raise UserError(f"{path}:{line.number}: {line.problem}")
+    return records
+
+
+def _ends_with_newline(path: str | Path) -> bool:
+    try:
+        with Path(path).open("rb") as file:
+            if file.seek(0, 2) == 0:
+                return True
+            file.seek(-1, 2)
+            return file.read(1) == b"\n"
+    except OSError as error:
+        raise UserError(f"expected a readable file at {path}: {error.strerror or error}") from error
+
+
+def write_records(path: str | Path, records: Iterable[BaseModel | Mapping[str, Any]]) -> None:
+    """Write one record a line, atomically: the old file stays until the new one is complete.
+
+    Raises:
+        UserError: when the system refuses to write.
+        ValueError: for values that JSON cannot hold, with the dotted key.
+    """
+    atomic_write_text(path, "".join(f"{to_line(record)}\n" for record in records))

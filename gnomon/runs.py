@@ -1,0 +1,338 @@
+"""Run folders: one writer at a time, append-only samples, atomic files, and a manifest that says what ran.
+
+A run may be killed at any moment and started again with the same command: finished lines stay, a line that the
+kill cut in two is dropped, and what is already there need not be done twice (:meth:`RunFolder.done_keys`).
+"""
+
+from __future__ import annotations
+
+import fcntl
+import json
+import os
+import resource
+import sys
+import threading
+import time
+from collections.abc import Callable, Hashable, Iterator, Mapping
+from contextlib import contextmanager
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any, TypeVar
+
+from pydantic import BaseModel, ValidationError
+
+from gnomon.errors import UserError, is_interrupt
+from gnomon.files import TEMPORARY_SUFFIX, atomic_write_bytes, atomic_write_text, writing
+from gnomon.hashing import to_plain
+from gnomon.jsonl import Model, read_records, to_line
+from gnomon.manifest import Manifest, RunStatus, differences, plain_config, versions
+
+__all__ = [
+    "MANIFEST",
+    "SAMPLES",
+    "RunFolder",
+    "atomic_write_bytes",
+    "atomic_write_text",
+    "peak_memory",
+    "read_manifest",
+]
+
+MANIFEST = "manifest.json"
+SAMPLES = "samples.jsonl"
+_LOCK = ".lock"
+
+Key = TypeVar("Key", bound=Hashable)
+
+# A forked worker inherits the lock and would hold it after its parent was killed, so the fork closes its copy.
+# Closing does not unlock for the parent: a flock lasts until the last copy of the descriptor is closed.
+_open_locks: set[int] = set()
+
+
+def _close_inherited_locks() -> None:
+    for descriptor in _open_locks:
+        os.close(descriptor)
+    _open_locks.clear()
+
+
+os.register_at_fork(after_in_child=_close_inherited_locks)
+
+
+class RunFolder:
+    """A folder that this process alone writes to, between `with RunFolder.open(...) as run:` and its end.
+
+    Attributes:
+        path: the folder.
+        manifest: what `manifest.json` holds.
+        previous_status: how the last start of this run ended ("running": it was killed), None at the first.
+    """
+
+    def __init__(self, path: Path, manifest: Manifest, previous_status: RunStatus | None) -> None:
+        """Use :meth:`open`: it takes the lock and checks that the folder belongs to this run."""
+        self.path = path
+        self.manifest = manifest
+        self.previous_status = previous_status
+        self._descriptors: dict[str, int] = {}
+        self._append_lock = threading.Lock()
+
+    @classmethod
+    @contextmanager
+    def open(
+        cls,
+        path: str | Path,
+        *,
+        command: str,
+        config: Mapping[str, object],
+        seed: int,
+        inputs: Mapping[str, str] | None = None,
+    ) -> Iterator[RunFolder]:
+        """Make the folder or go on in it, and keep its manifest's status up to date.
+
+        In a distributed run only rank zero opens the folder.
+
+        Args:
+            path: the folder; made when missing.
+            command: what runs, such as "bench judge".
+            config: the resolved config; secrets are masked before anything is written or compared.
+            seed: the seed of the run.
+            inputs: hashes of what the run reads, by name (`{"dataset": dataset_hash(root)}`).
+
+        Raises:
+            UserError: when another process writes there, when the folder holds another run or other files
+                (with the keys that differ), or when it cannot be written.
+            ValueError: for a config value that JSON cannot hold, with its dotted key.
+        """
+        folder = Path(path)
+        manifest = Manifest(
+            command=command,
+            config=plain_config(config),
+            seed=seed,
+            inputs=dict(inputs or {}),
+            versions=versions(),
+            started_at=_now(),
+        )
+        _refuse_foreign_folder(folder)
+        with _locked(folder):
+            previous = _adopt(folder, manifest)
+            run = cls(folder, manifest, previous)
+            with run._status_kept():
+                yield run
+
+    @contextmanager
+    def _status_kept(self) -> Iterator[None]:
+        start = time.monotonic()
+        seconds_before = self.manifest.seconds
+        self._save(status="running", error=None, ended_at=None)
+        status: RunStatus = "finished"
+        message: str | None = None
+        try:
+            yield
+        except BaseException as error:
+            status = "interrupted" if is_interrupt(error) else "failed"
+            message = None if is_interrupt(error) else f"{type(error).__name__}: {error}"
+            raise
+        finally:
+            self._close_files()
+            self._save(
+                status=status,
+                error=message,
+                ended_at=_now(),
+                seconds=seconds_before + time.monotonic() - start,
+                peak_memory_bytes=max(self.manifest.peak_memory_bytes, peak_memory()),
+            )
+
+    def _save(self, **changes: object) -> None:
+        self.manifest = self.manifest.model_copy(update=changes)
+        self.write_json(MANIFEST, self.manifest)
+
+    def append(self, record: BaseModel | Mapping[str, Any], name: str = SAMPLES) -> None:
+        """Append one record as a line that survives a kill as soon as this returns; threads may share the run.
+
+        Raises:
+            UserError: when the disk is full; the file then ends with the last whole line.
+            ValueError: for values that JSON cannot hold, with the dotted key.
+        """
+        line = f"{to_line(record)}\n".encode()
+        path = self.path / name
+        with self._append_lock, writing(path):
+            if name not in self._descriptors:
+                path.parent.mkdir(parents=True, exist_ok=True)
+                self._descriptors[name] = os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC, 0o666)
+            _append_whole(self._descriptors[name], line)
+
+    def read(self, model: type[Model], name: str = SAMPLES) -> list[Model]:
+        """Return the records of an append-only file; none when nothing was appended yet.
+
+        Raises:
+            UserError: for a broken line, with file and line.
+        """
+        path = self.path / name
+        return read_records(path, model, drop_torn_tail=True) if path.exists() else []
+
+    def done_keys(self, key: Callable[[dict[str, Any]], Key], name: str = SAMPLES) -> set[Key]:
+        """Return `key(line)` of every finished line of an append-only file, each line as a plain dict.
+
+        Example: `run.done_keys(lambda line: (line["case_id"], line["metric"]))`.
+
+        Raises:
+            UserError: for a line that lacks what `key` looks up, with file and line.
+        """
+        path = self.path / name
+        if not path.exists():
+            return set()
+        keys = set()
+        whole_lines = path.read_bytes().split(b"\n")[:-1]
+        for number, line in enumerate(whole_lines, start=1):
+            try:
+                keys.add(key(json.loads(line)))
+            except (ValueError, KeyError) as error:
+                raise UserError(
+                    f"{path}:{number}: expected a line that this run wrote: {error!r}; remove it, or use another --out"
+                ) from error
+        return keys
+
+    def write_json(self, name: str, obj: object) -> None:
+        """Write `obj` to `name` as indented JSON, atomically.
+
+        Raises:
+            UserError: when the system refuses to write.
+            ValueError: for values that JSON cannot hold, with the dotted key.
+        """
+        text = json.dumps(to_plain(obj), ensure_ascii=False, allow_nan=False, indent=2)
+        atomic_write_text(self.path / name, f"{text}\n")
+
+    def _close_files(self) -> None:
+        for descriptor in self._descriptors.values():
+            os.close(descriptor)
+        self._descriptors.clear()
+
+
+def read_manifest(path: str | Path) -> Manifest | None:
+    """Return the manifest of a run folder without opening it for writing; None where there is none.
+
+    Raises:
+        UserError: when `manifest.json` is not one of ours.
+    """
+    file = Path(path) / MANIFEST
+    try:
+        return Manifest.model_validate_json(file.read_bytes())
+    except (FileNotFoundError, NotADirectoryError):
+        return None
+    except (OSError, ValidationError) as error:
+        raise UserError(
+            f"expected a manifest of a gnomon run in {file}, got something else; choose another --out"
+        ) from error
+
+
+def peak_memory() -> int:
+    """Return the largest resident memory of this process so far, in bytes."""
+    # VmHWM first: ru_maxrss of a program that a large process started holds that process's peak.
+    status = Path("/proc/self/status")
+    if status.exists():
+        for line in status.read_text().splitlines():
+            if line.startswith("VmHWM:"):
+                return int(line.split()[1]) * 1024
+    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    return peak if sys.platform == "darwin" else peak * 1024
+
+
+def _now() -> str:
+    return datetime.now(UTC).isoformat(timespec="seconds")
+
+
+def _refuse_foreign_folder(folder: Path) -> None:
+    """Refuse before anything is written there, a lock included."""
+    if folder.exists() and not folder.is_dir():
+        raise UserError(f"expected a folder for the run, {folder} is a file; choose another --out")
+    if not folder.is_dir() or (folder / MANIFEST).exists():
+        return
+    strangers = sorted(
+        item.name for item in folder.iterdir() if item.name != _LOCK and not item.name.endswith(TEMPORARY_SUFFIX)
+    )
+    if strangers:
+        shown = ", ".join(strangers[:3]) + (", ..." if len(strangers) > 3 else "")
+        raise UserError(
+            f"expected an empty folder or one of an earlier run, {folder} holds {shown} but no {MANIFEST}; "
+            "choose another --out, or empty the folder"
+        )
+
+
+@contextmanager
+def _locked(folder: Path) -> Iterator[None]:
+    """Hold the folder's lock; the system frees it however the process ends."""
+    file = folder / _LOCK
+    with writing(file):
+        folder.mkdir(parents=True, exist_ok=True)
+        descriptor = os.open(file, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o666)
+    try:
+        _open_locks.add(descriptor)
+        with writing(file):
+            try:
+                fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except BlockingIOError as error:
+                holder = os.read(descriptor, 32).decode(errors="replace").strip() or "unknown"
+                raise UserError(
+                    f"{folder} is in use by process {holder}; wait until it ends, or choose another --out"
+                ) from error
+            os.ftruncate(descriptor, 0)
+            os.write(descriptor, f"{os.getpid()}\n".encode())
+        yield
+    finally:
+        _open_locks.discard(descriptor)
+        os.close(descriptor)
+
+
+def _adopt(folder: Path, manifest: Manifest) -> RunStatus | None:
+    """Check the folder under its lock, mend what a kill left, and carry earlier starts over into `manifest`."""
+    old = read_manifest(folder)
+    if old is None:
+        _refuse_foreign_folder(folder)
+    else:
+        different = differences(old, manifest)
+        if different:
+            raise UserError(
+                f"{folder} holds another run, which differs in {'; '.join(different)}. "
+                "Choose another --out, or delete the folder if it is no longer needed"
+            )
+        manifest.num_starts = old.num_starts + 1
+        manifest.seconds = old.seconds
+        manifest.peak_memory_bytes = old.peak_memory_bytes
+        manifest.started_at = old.started_at
+    for leftover in folder.glob(f".*{TEMPORARY_SUFFIX}"):
+        leftover.unlink(missing_ok=True)
+    for file in sorted(folder.glob("*.jsonl")):
+        mend_tail(file)
+    return old.status if old else None
+
+
+def mend_tail(path: Path) -> None:
+    """Cut off a last line that a kill left torn; only its newline is added where the line itself is whole."""
+    with writing(path), path.open("r+b") as file:
+        data = file.read()
+        tail = data[data.rfind(b"\n") + 1 :]
+        if not tail:
+            return
+        # No true prefix of a JSON object is one itself, so a tail that parses lost nothing but the newline.
+        if tail.startswith(b"{") and _is_json(tail):
+            file.write(b"\n")
+        else:
+            file.truncate(len(data) - len(tail))
+
+
+def _is_json(data: bytes) -> bool:
+    try:
+        json.loads(data)
+    except ValueError:
+        return False
+    return True
+
+
+def _append_whole(descriptor: int, line: bytes) -> None:
+    """Write all of `line` or nothing: a short write on a full disk is taken back."""
+    size = os.fstat(descriptor).st_size
+    written = 0
+    try:
+        while written < len(line):
+            written += os.write(descriptor, line[written:])
+    except BaseException:
+        os.ftruncate(descriptor, size)
+        raise

@@ -1,0 +1,186 @@
+"""Pictures of every kind become the same upright opaque RGB, and broken ones say why."""
+
+from __future__ import annotations
+
+import hashlib
+import re
+import tempfile
+import zlib
+from pathlib import Path
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from hypothesis.extra.numpy import arrays
+from numpy.typing import NDArray
+from PIL import Image
+
+from gnomon.images import UnreadableImageError, content_hash, load_image, save_png, to_rgb
+
+RED, BLUE, WHITE = (255, 0, 0), (0, 0, 255), (255, 255, 255)
+
+
+def two_pixels(left: tuple[int, ...], right: tuple[int, ...], mode: str = "RGB") -> Image.Image:
+    image = Image.new(mode, (2, 1))
+    image.putpixel((0, 0), left)
+    image.putpixel((1, 0), right)
+    return image
+
+
+def pixels(image: Image.Image) -> list[list[int]]:
+    assert image.mode == "RGB"
+    values: list[list[int]] = np.asarray(image).reshape(-1, 3).tolist()
+    return values
+
+
+@pytest.mark.parametrize(
+    ("orientation", "size", "colours"),
+    [  # EXIF 2.32, tag 0x0112, for a stored row of red, blue
+        (1, (2, 1), [RED, BLUE]),
+        (2, (2, 1), [BLUE, RED]),
+        (3, (2, 1), [BLUE, RED]),
+        (6, (1, 2), [RED, BLUE]),
+        (8, (1, 2), [BLUE, RED]),
+    ],
+)
+def test_exif_orientation_is_applied_once(
+    tmp_path: Path, orientation: int, size: tuple[int, int], colours: list[tuple[int, ...]]
+) -> None:
+    exif = Image.Exif()
+    exif[0x0112] = orientation
+    two_pixels(RED, BLUE).save(tmp_path / "turned.png", exif=exif)
+    image = load_image(tmp_path / "turned.png")
+    assert image.size == size
+    assert pixels(image) == [list(colour) for colour in colours]
+    assert pixels(to_rgb(image)) == pixels(image)
+
+
+def test_alpha_is_flattened_on_white(tmp_path: Path) -> None:
+    two_pixels((255, 0, 0, 0), (0, 0, 0, 128), "RGBA").save(tmp_path / "alpha.png")
+    # 128/255 of black over white: 255 * (1 - 128 / 255) = 127
+    assert pixels(load_image(tmp_path / "alpha.png")) == [[255, 255, 255], [127, 127, 127]]
+
+
+def test_grey_with_alpha_is_flattened_on_white(tmp_path: Path) -> None:
+    two_pixels((0, 0), (100, 255), "LA").save(tmp_path / "grey_alpha.png")
+    assert pixels(load_image(tmp_path / "grey_alpha.png")) == [[255] * 3, [100] * 3]
+
+
+@pytest.mark.parametrize("suffix", ["png", "gif"])
+def test_a_transparent_palette_entry_becomes_white(tmp_path: Path, suffix: str) -> None:
+    image = Image.new("P", (2, 1))
+    image.putpalette([*RED, *BLUE])
+    image.putpixel((1, 0), 1)
+    image.save(tmp_path / f"palette.{suffix}", transparency=0)
+    assert pixels(load_image(tmp_path / f"palette.{suffix}")) == [list(WHITE), list(BLUE)]
+
+
+def test_a_palette_with_an_alpha_per_entry_is_flattened(tmp_path: Path) -> None:
+    image = Image.new("P", (2, 1))
+    image.putpalette([0, 0, 0, *BLUE])
+    image.putpixel((1, 0), 1)
+    image.save(tmp_path / "palette.png", transparency=bytes([128, 255]))
+    assert pixels(load_image(tmp_path / "palette.png")) == [[127] * 3, list(BLUE)]
+
+
+def test_a_transparent_colour_of_an_rgb_picture_becomes_white(tmp_path: Path) -> None:
+    two_pixels(RED, BLUE).save(tmp_path / "keyed.png", transparency=RED)
+    assert pixels(load_image(tmp_path / "keyed.png")) == [list(WHITE), list(BLUE)]
+
+
+@pytest.mark.parametrize("suffix", ["png", "tif", "pgm"])
+def test_16_bit_grey_is_scaled_and_not_clipped(tmp_path: Path, suffix: str) -> None:
+    levels = np.array([[0, 128, 257, 32768, 65535]], dtype=np.uint16)
+    Image.fromarray(levels).save(tmp_path / f"deep.{suffix}")
+    greys = [round(level / 257) for level in levels[0].tolist()]
+    assert pixels(load_image(tmp_path / f"deep.{suffix}")) == [[grey] * 3 for grey in greys]
+
+
+def test_a_transparent_level_of_16_bit_grey_becomes_white(tmp_path: Path) -> None:
+    Image.fromarray(np.array([[1000, 1001]], dtype=np.uint16)).save(tmp_path / "deep.png", transparency=1000)
+    assert pixels(load_image(tmp_path / "deep.png")) == [[255] * 3, [4] * 3]
+
+
+def test_16_bit_colour_is_scaled(tmp_path: Path) -> None:
+    # Written by hand, since Pillow writes no such PNG: one pixel of 0xFFFF, 0x8080, 0x0101.
+    def chunk(name: bytes, data: bytes) -> bytes:
+        return len(data).to_bytes(4, "big") + name + data + zlib.crc32(name + data).to_bytes(4, "big")
+
+    header = (1).to_bytes(4, "big") * 2 + bytes([16, 2, 0, 0, 0])
+    body = zlib.compress(bytes([0, 0xFF, 0xFF, 0x80, 0x80, 0x01, 0x01]))
+    data = b"\x89PNG\r\n\x1a\n" + chunk(b"IHDR", header) + chunk(b"IDAT", body) + chunk(b"IEND", b"")
+    (tmp_path / "deep.png").write_bytes(data)
+    assert pixels(load_image(tmp_path / "deep.png")) == [[255, 128, 1]]
+
+
+def test_cmyk_grey_and_black_and_white_become_rgb(tmp_path: Path) -> None:
+    two_pixels((0, 255, 255, 0), (0, 0, 0, 255), "CMYK").save(tmp_path / "print.tif")
+    assert pixels(load_image(tmp_path / "print.tif")) == [list(RED), [0, 0, 0]]
+    Image.new("CMYK", (8, 8), (0, 0, 0, 255)).save(tmp_path / "print.jpg")
+    assert max(pixels(load_image(tmp_path / "print.jpg"))[0]) < 5
+    Image.new("L", (1, 1), 77).save(tmp_path / "grey.png")
+    assert pixels(load_image(tmp_path / "grey.png")) == [[77] * 3]
+    Image.new("1", (1, 1), 1).save(tmp_path / "bits.png")
+    assert pixels(load_image(tmp_path / "bits.png")) == [[255] * 3]
+
+
+def test_pixels_without_a_known_white_are_refused(tmp_path: Path) -> None:
+    Image.fromarray(np.array([[0.5]], dtype=np.float32)).save(tmp_path / "float.tif")
+    Image.fromarray(np.array([[70000]], dtype=np.int32)).save(tmp_path / "int.tif")
+    for name in ("float.tif", "int.tif"):
+        with pytest.raises(UnreadableImageError, match=rf"{name}: .*no known white"):
+            load_image(tmp_path / name)
+
+
+@pytest.mark.parametrize("suffix", ["png", "jpg", "bmp", "gif", "webp", "tif"])
+def test_a_truncated_file_is_refused_with_path_and_reason(tmp_path: Path, suffix: str) -> None:
+    path = tmp_path / f"cut.{suffix}"
+    noise = np.random.default_rng(0).integers(0, 256, (64, 64, 3), dtype=np.uint8)
+    Image.fromarray(noise).save(path)
+    path.write_bytes(path.read_bytes()[: path.stat().st_size // 2])
+    with pytest.raises(UnreadableImageError, match=rf"could not read the picture {re.escape(str(path))}: \w+"):
+        load_image(path)
+
+
+def test_text_an_empty_file_a_folder_and_nothing_are_refused(tmp_path: Path) -> None:
+    (tmp_path / "text.png").write_text("no picture")
+    (tmp_path / "empty.png").write_bytes(b"")
+    for name in ("text.png", "empty.png", "."):
+        with pytest.raises(UnreadableImageError, match="could not read the picture"):
+            load_image(tmp_path / name)
+    with pytest.raises(UnreadableImageError, match=r"nothing\.png, there is no such file"):
+        load_image(tmp_path / "nothing.png")
+
+
+def test_a_decompression_bomb_is_refused_before_it_is_decoded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    Image.new("1", (200, 100)).save(tmp_path / "bomb.png")
+    with pytest.raises(UnreadableImageError, match=r"at most 19,999 pixels in .*bomb\.png, its header says 200 x 100"):
+        load_image(tmp_path / "bomb.png", max_pixels=19_999)
+    assert load_image(tmp_path / "bomb.png", max_pixels=20_000).size == (200, 100)
+    monkeypatch.setattr(Image, "MAX_IMAGE_PIXELS", 9_999)
+    with pytest.raises(UnreadableImageError, match=r"bomb\.png: .*decompression bomb"):
+        load_image(tmp_path / "bomb.png")
+
+
+@settings(max_examples=30)
+@given(arrays(np.uint8, st.tuples(st.integers(1, 5), st.integers(1, 5), st.just(3))))
+def test_the_same_pixels_have_one_hash_in_png_bmp_and_memory(values: NDArray[np.uint8]) -> None:
+    image = Image.fromarray(values)
+    expected = hashlib.sha256(f"{image.width}x{image.height}:".encode() + values.tobytes()).hexdigest()
+    with tempfile.TemporaryDirectory() as folder:
+        save_png(image, Path(folder) / "a.png")
+        image.save(Path(folder) / "a.bmp")
+        found = {content_hash(Path(folder) / "a.png"), content_hash(str(Path(folder) / "a.bmp")), content_hash(image)}
+    assert found == {expected}
+
+
+def test_the_hash_knows_the_size() -> None:
+    assert content_hash(Image.new("RGB", (2, 3))) != content_hash(Image.new("RGB", (3, 2)))
+
+
+def test_a_saved_picture_comes_back(tmp_path: Path) -> None:
+    save_png(two_pixels(RED, BLUE), tmp_path / "new" / "folder" / "a.png")
+    assert pixels(load_image(tmp_path / "new" / "folder" / "a.png")) == [list(RED), list(BLUE)]
+    save_png(two_pixels(BLUE, RED), tmp_path / "new" / "folder" / "a.png")
+    assert pixels(load_image(tmp_path / "new" / "folder" / "a.png")) == [list(BLUE), list(RED)]

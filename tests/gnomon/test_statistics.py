@@ -1,0 +1,144 @@
+"""The cluster bootstrap against scipy, closed forms and invariants."""
+
+from __future__ import annotations
+
+import time
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from scipy import stats
+
+from gnomon.statistics import Estimate, cluster_bootstrap, paired_difference
+
+numbers = st.floats(-1e3, 1e3, allow_nan=False, width=32)
+samples = st.lists(st.tuples(numbers, st.integers(0, 6)), min_size=1, max_size=30)
+
+
+def test_unclustered_interval_agrees_with_scipys_percentile_bootstrap() -> None:
+    values = np.random.default_rng(3).normal(2.0, 1.0, 80)
+    ours = cluster_bootstrap(values, np.arange(80), num_resamples=20_000)
+    theirs = stats.bootstrap(
+        (values,), np.mean, n_resamples=20_000, method="percentile", rng=np.random.default_rng(1), vectorized=True
+    ).confidence_interval
+    assert ours.value == pytest.approx(values.mean())
+    assert ours.ci_low == pytest.approx(theirs.low, abs=0.01)
+    assert ours.ci_high == pytest.approx(theirs.high, abs=0.01)
+
+
+def test_width_of_the_mean_agrees_with_the_normal_closed_form() -> None:
+    values = np.tile([0.0, 1.0], 500)  # standard error of the mean: sqrt(.25 / 1000)
+    estimate = cluster_bootstrap(values, np.arange(1000), num_resamples=20_000)
+    assert estimate.ci_low is not None
+    assert estimate.ci_high is not None
+    half_width = (estimate.ci_high - estimate.ci_low) / 2
+    assert half_width == pytest.approx(1.959964 * np.sqrt(0.25 / 1000), rel=0.03)
+
+
+def test_two_clusters_take_the_three_values_that_can_be_drawn() -> None:
+    # Resamples: both A (1/4): mean 0; A and B (1/2): mean 3/4; both B (1/4): mean 1.
+    estimate = cluster_bootstrap([0.0, 1.0, 1.0, 1.0], ["A", "B", "B", "B"], level=0.4)
+    assert estimate == Estimate(value=0.75, ci_low=0.75, ci_high=0.75, n=4, num_clusters=2)
+    wide = cluster_bootstrap([0.0, 1.0, 1.0, 1.0], ["A", "B", "B", "B"], level=0.95)
+    assert (wide.ci_low, wide.ci_high) == (0.0, 1.0)
+
+
+def test_repeating_every_value_inside_its_cluster_narrows_nothing() -> None:
+    values = np.random.default_rng(0).normal(size=40)
+    once = cluster_bootstrap(values, np.arange(40))
+    repeated = cluster_bootstrap(np.repeat(values, 10), np.repeat(np.arange(40), 10))
+    naive = cluster_bootstrap(np.repeat(values, 10), np.arange(400))
+    assert (repeated.ci_low, repeated.ci_high) == pytest.approx((once.ci_low, once.ci_high))
+    assert naive.ci_low is not None
+    assert once.ci_low is not None
+    assert naive.ci_low > once.ci_low
+    assert (repeated.n, repeated.num_clusters) == (400, 40)
+
+
+def test_one_cluster_has_a_mean_and_no_interval() -> None:
+    assert cluster_bootstrap([1.0, 3.0], ["a", "a"]) == Estimate(2.0, None, None, n=2, num_clusters=1)
+
+
+def test_resamples_in_blocks_are_as_many_as_asked_for(monkeypatch: pytest.MonkeyPatch) -> None:
+    values = np.random.default_rng(5).normal(size=50)
+    whole = cluster_bootstrap(values, np.arange(50))
+    monkeypatch.setattr("gnomon.statistics.DRAWS_AT_ONCE", 333)
+    blocks = cluster_bootstrap(values, np.arange(50))
+    assert (blocks.ci_low, blocks.ci_high) == pytest.approx((whole.ci_low, whole.ci_high), abs=1e-12)
+
+
+@pytest.mark.parametrize(
+    ("values", "clusters", "message"),
+    [
+        ([], [], "at least one number"),
+        ([1.0, float("nan")], [0, 1], "finite"),
+        ([1.0, 2.0], [0], "one cluster per value"),
+        ([[1.0]], [[0]], "shape"),
+    ],
+)
+def test_what_has_no_mean_is_refused(values: list[float], clusters: list[int], message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        cluster_bootstrap(values, clusters)
+
+
+def test_level_and_number_out_of_range_are_refused() -> None:
+    with pytest.raises(ValueError, match="level"):
+        cluster_bootstrap([1.0, 2.0], [0, 1], level=95)
+    with pytest.raises(ValueError, match="num_resamples"):
+        cluster_bootstrap([1.0, 2.0], [0, 1], num_resamples=0)
+
+
+def test_paired_difference_cancels_what_both_share() -> None:
+    difficulty = np.random.default_rng(2).normal(0, 10, 200)
+    estimate = paired_difference(difficulty, difficulty + 0.5, np.arange(200))
+    assert (estimate.value, estimate.ci_low, estimate.ci_high) == pytest.approx((0.5, 0.5, 0.5))
+
+
+def test_pairs_of_unequal_length_are_refused() -> None:
+    with pytest.raises(ValueError, match="2 values before and 1 after"):
+        paired_difference([1.0, 2.0], [1.0], [0, 1])
+
+
+def test_two_thousand_resamples_of_a_thousand_items_are_fast() -> None:
+    values = np.random.default_rng(0).normal(size=1000)
+    seconds = []
+    for _ in range(3):
+        start = time.perf_counter()
+        cluster_bootstrap(values, np.arange(1000))
+        seconds.append(time.perf_counter() - start)
+    assert min(seconds) < 0.2
+
+
+@settings(deadline=None, max_examples=60)
+@given(samples, st.integers(0, 5))
+def test_interval_contains_the_point_estimate(sample: list[tuple[float, int]], seed: int) -> None:
+    values, clusters = zip(*sample, strict=True)
+    estimate = cluster_bootstrap(values, clusters, seed=seed, num_resamples=500)
+    if estimate.num_clusters < 2:
+        assert estimate.ci_low is None
+        assert estimate.ci_high is None
+    else:
+        assert estimate.ci_low is not None
+        assert estimate.ci_high is not None
+        assert estimate.ci_low - 1e-9 <= estimate.value <= estimate.ci_high + 1e-9
+
+
+@settings(deadline=None, max_examples=60)
+@given(samples, numbers)
+def test_adding_a_constant_moves_the_interval_by_it(sample: list[tuple[float, int]], shift: float) -> None:
+    values, clusters = (np.array(column) for column in zip(*sample, strict=True))
+    here = cluster_bootstrap(values, clusters, num_resamples=200)
+    there = cluster_bootstrap(values + shift, clusters, num_resamples=200)
+    assert there.value == pytest.approx(here.value + shift, abs=1e-6)
+    if here.ci_low is not None and here.ci_high is not None:
+        expected = (here.ci_low + shift, here.ci_high + shift)
+        assert (there.ci_low, there.ci_high) == pytest.approx(expected, abs=1e-6)
+
+
+@settings(deadline=None, max_examples=30)
+@given(samples, st.integers(0, 1000))
+def test_same_seed_gives_the_same_estimate(sample: list[tuple[float, int]], seed: int) -> None:
+    values, clusters = zip(*sample, strict=True)
+    first = cluster_bootstrap(values, clusters, seed=seed, num_resamples=100)
+    assert cluster_bootstrap(values, clusters, seed=seed, num_resamples=100) == first
