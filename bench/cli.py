@@ -1,0 +1,126 @@
+"""The commands under `gnomon bench`: thin shells around :mod:`bench.workflow` and :mod:`bench.report`."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any, Protocol
+
+from jsonargparse.typing import PositiveInt
+
+BENCHMARKS = {
+    "tabletop": "edits of small drawn scenes, made by `gnomon data build tabletop --split test --out DIR`; "
+    "scored by an oracle that knows the outcome, and by any judge",
+}
+
+
+class _Generator(Protocol):
+    """:class:`bench.generators.Generator` as jsonargparse can check it.
+
+    It compares the annotations of methods for equality, so a generator that promises more than it must would be
+    refused; `Any` leaves the names to it and the types to mypy.
+    """
+
+    def generate(self, cases: Any, references: Any, seeds: Any) -> Any: ...
+
+
+class _Judge(Protocol):
+    """:class:`rm.judge.Judge` as jsonargparse can check it, see :class:`_Generator`."""
+
+    name: str
+    metrics: tuple[str, ...]
+    fingerprint: str
+
+    def judge(self, requests: Any) -> Any: ...
+
+
+def list_benchmarks() -> None:
+    """List the benchmarks and where their cases come from."""
+    for name, text in BENCHMARKS.items():
+        print(f"{name:<12}{text}")
+
+
+def generate(
+    *,
+    cases: Path,
+    out: Path,
+    generator: _Generator,
+    name: str,
+    seed: int = 0,
+    repeats: PositiveInt = 1,
+    limit: PositiveInt | None = None,
+    batch_size: PositiveInt = 8,
+) -> None:
+    """Make the pictures of a generator for the cases of a dataset folder; run again to go on after a stop.
+
+    Args:
+        cases: dataset folder with cases.jsonl.
+        out: run folder.
+        generator: what makes the pictures, such as bench.generators.FolderGenerator for pictures that exist.
+        name: the generator's name in tables.
+        seed: the first seed.
+        repeats: candidates a case, with consecutive seeds.
+        limit: take only the first cases.
+        batch_size: cases at once.
+    """
+    from bench.workflow import generate as run_step
+
+    run = run_step(cases, out, generator, name=name, seed=seed, repeats=repeats, limit=limit, batch_size=batch_size)
+    failed = sum(candidate.status != "ok" for candidate in run.candidates())
+    print(f"{len(run.items)} candidates of {len(run.cases)} cases in {run.path}, {failed} failed")
+
+
+def judge(*, run: Path, judge: _Judge, batch_size: PositiveInt = 8) -> None:
+    """Judge the candidates of a run; run again to go on after a stop, and with other judges to add theirs.
+
+    Args:
+        run: run folder of `gnomon bench generate`.
+        judge: who judges.
+        batch_size: candidates at once.
+    """
+    from bench.workflow import judge as run_step
+
+    done = run_step(run, judge, batch_size=batch_size)
+    print(f"judged {done.path} by {judge.name}; `gnomon bench summarize --run {done.path}` makes the numbers")
+
+
+def summarize(*, run: Path) -> None:
+    """Turn the verdicts of a run into results.json and print them.
+
+    Args:
+        run: run folder.
+    """
+    from bench.folder import RESULTS
+    from bench.text import results_text
+    from bench.workflow import summarize as run_step
+
+    print(results_text(run_step(run)))
+    print(f"written to {run / RESULTS}")
+
+
+def report(*, run: Path, num_examples: int = 12) -> None:
+    """Write report.html of a run, with fresh numbers.
+
+    Args:
+        run: run folder.
+        num_examples: cases whose pictures are shown.
+    """
+    from bench.report.pages import write_run_page
+
+    print(f"written to {write_run_page(run, num_examples=num_examples)}")
+
+
+def compare(*, before: Path, after: Path, out: Path, num_examples: int = 12) -> None:
+    """Compare two runs on the same cases, paired by case: comparison.json and report.html.
+
+    Args:
+        before: run folder of the first generator.
+        after: run folder of the second generator.
+        out: folder of its own for the comparison.
+        num_examples: cases whose pictures are shown.
+    """
+    from bench.report.pages import write_comparison_page
+    from bench.text import comparison_text
+    from bench.workflow import compare as run_step
+
+    print(comparison_text(run_step(before, after, out)))
+    print(f"written to {write_comparison_page(before, after, out, num_examples=num_examples)}")

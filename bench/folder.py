@@ -1,0 +1,164 @@
+"""What lies where in the folder of a benchmark run, and how it is opened and read.
+
+    manifest.json      what ran: generator, seed, repeats, limit, hash of the dataset, versions
+    generate.json      where the cases were read from
+    cases.jsonl        the cases of this run
+    candidates.jsonl   one line for each generated picture or failure to make it
+    images/            the pictures, <case id>_<seed>.png
+    judge_<name>.json  a judge that was run here: fingerprint, metrics
+    samples.jsonl      one verdict a line
+    results.json       the numbers
+    report.html        the page
+
+All steps share one manifest, because they share one identity: which generator made pictures of which cases.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+from pydantic import BaseModel, ConfigDict
+
+from bench.generators import file_stem
+from bench.results import Item
+from gnomon.datasets import read_records
+from gnomon.errors import UserError
+from gnomon.records import Candidate, Case, Verdict
+from gnomon.runs import SAMPLES, RunFolder, read_manifest
+
+COMMAND = "bench"
+CANDIDATES = "candidates.jsonl"
+CASES = "cases.jsonl"
+GENERATE = "generate.json"
+RESULTS = "results.json"
+REPORT = "report.html"
+
+
+class RunConfig(BaseModel):
+    """The identity of a benchmark run, apart from its seed and the dataset's hash."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    generator: str
+    generator_class: str
+    generator_fingerprint: str | None
+    repeats: int
+    limit: int | None
+
+
+class JudgeFile(BaseModel):
+    """`judge_<name>.json`: one judge that was run on this folder."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    name: str
+    judge_class: str
+    fingerprint: str
+    metrics: list[str]
+
+
+@dataclass(frozen=True)
+class BenchRun:
+    """A benchmark run as it lies on the disk, read without opening it for writing.
+
+    Attributes:
+        path: the run folder.
+        root: the dataset folder that the cases came from.
+        config: what identifies the run.
+        seed: the first seed.
+        dataset: hash of the dataset.
+        cases: the cases of this run by id, in their order.
+        items: every (case id, seed) that the run is about.
+    """
+
+    path: Path
+    root: Path
+    config: RunConfig
+    seed: int
+    dataset: str
+    cases: dict[str, Case]
+    items: list[Item]
+
+    @classmethod
+    def read(cls, path: str | Path) -> BenchRun:
+        """Read what `gnomon bench generate` left.
+
+        Raises:
+            UserError: when the folder holds no such run.
+        """
+        path = Path(path)
+        manifest = read_manifest(path)
+        if manifest is None or manifest.command != COMMAND or not (path / GENERATE).exists():
+            raise UserError(
+                f"expected a run of `gnomon bench generate` in {path}, found none; run it with --out {path}"
+            )
+        config = RunConfig.model_validate(manifest.config)
+        cases = {case.id: case for case in read_records(path / CASES, Case)}
+        return cls(
+            path=path,
+            root=Path(json.loads((path / GENERATE).read_text())["cases"]),
+            config=config,
+            seed=manifest.seed,
+            dataset=manifest.inputs["dataset"],
+            cases=cases,
+            items=items_of(list(cases.values()), manifest.seed, config.repeats),
+        )
+
+    @contextmanager
+    def open(self) -> Iterator[RunFolder]:
+        """Open the folder for the next step.
+
+        Raises:
+            UserError: when it is in use.
+        """
+        with open_run(self.path, self.config, self.seed, self.dataset) as folder:
+            yield folder
+
+    def candidates(self) -> list[Candidate]:
+        """Return the candidates that exist so far, in the order of `items`."""
+        records = read_records(self.path / CANDIDATES, Candidate, drop_torn_tail=True) if self._has(CANDIDATES) else []
+        by_item = {(record.case_id, record.seed): record for record in records}
+        return [by_item[item] for item in self.items if item in by_item]
+
+    def judges(self) -> list[JudgeFile]:
+        """Return the judges that were run here, by name."""
+        files = sorted(self.path.glob("judge_*.json"))
+        return [JudgeFile.model_validate_json(file.read_bytes()) for file in files]
+
+    def verdicts(self) -> dict[tuple[str, str], dict[Item, Verdict]]:
+        """Return all verdicts: (judge fingerprint, metric) -> item -> verdict."""
+        found: dict[tuple[str, str], dict[Item, Verdict]] = {}
+        records = read_records(self.path / SAMPLES, Verdict, drop_torn_tail=True) if self._has(SAMPLES) else []
+        for verdict in records:
+            found.setdefault((verdict.judge, verdict.metric), {})[(verdict.case_id, verdict.seed)] = verdict
+        return found
+
+    def _has(self, name: str) -> bool:
+        return (self.path / name).exists()
+
+
+@contextmanager
+def open_run(path: Path, config: RunConfig, seed: int, dataset: str) -> Iterator[RunFolder]:
+    """Open the run folder under the one command and config that all steps share; raises as RunFolder.open."""
+    identity = config.model_dump()
+    with RunFolder.open(path, command=COMMAND, config=identity, seed=seed, inputs={"dataset": dataset}) as folder:
+        yield folder
+
+
+def items_of(cases: list[Case], seed: int, repeats: int) -> list[Item]:
+    """Return (case id, seed) of every candidate, the repeats of a case side by side."""
+    return [(case.id, seed + repeat) for case in cases for repeat in range(repeats)]
+
+
+def image_path(item: Item) -> str:
+    """Return the path of an item's picture below the run folder."""
+    return f"images/{file_stem(item[0])}_{item[1]}.png"
+
+
+def judge_file(name: str) -> str:
+    """Return the file name that tells about the judge `name`."""
+    return f"judge_{file_stem(name)}.json"

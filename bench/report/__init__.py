@@ -1,0 +1,10 @@
+"""Self-contained result pages: data in, one HTML file out, with no script and no request to anywhere.
+
+A page is a :class:`Report`: sections that hold tiles, tables, figures (see :mod:`bench.report.plots`) and galleries.
+:mod:`bench.report.pages` builds the pages of `gnomon bench report` and `gnomon bench compare` on it.
+"""
+
+from bench.report.blocks import Figure, Gallery, GalleryRow, Picture, PictureGroup, Table, Tile
+from bench.report.document import Report
+
+__all__ = ["Figure", "Gallery", "GalleryRow", "Picture", "PictureGroup", "Report", "Table", "Tile"]

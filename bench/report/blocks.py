@@ -1,0 +1,96 @@
+"""What a section of a report is made of: plain data, checked where it is built, drawn by the template."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Literal
+
+from PIL import Image
+
+from gnomon.statistics import Estimate
+
+Cell = str | int | float | Estimate | None
+Tone = Literal["neutral", "good", "bad"]
+
+
+@dataclass(frozen=True)
+class Tile:
+    """One key figure: what it is, its value as it shall be read, and a line of detail (interval, n)."""
+
+    label: str
+    value: str
+    detail: str = ""
+    tone: Tone = "neutral"
+
+
+@dataclass(frozen=True)
+class Table:
+    """Rows under named columns. An :class:`Estimate` is shown with its interval, None as a dash.
+
+    Raises:
+        ValueError: for a row whose length is not that of `columns`.
+    """
+
+    caption: str
+    columns: Sequence[str]
+    rows: Sequence[Sequence[Cell]]
+    note: str = ""
+
+    def __post_init__(self) -> None:
+        for position, row in enumerate(self.rows):
+            if len(row) != len(self.columns):
+                raise ValueError(
+                    f"expected {len(self.columns)} cells in row {position} of table {self.caption!r}, got {len(row)}"
+                )
+
+
+@dataclass(frozen=True)
+class Figure:
+    """A drawing of :mod:`bench.report.plots` with its caption. `svg` goes into the page as it is."""
+
+    svg: str
+    caption: str
+
+
+@dataclass(frozen=True)
+class Picture:
+    """One picture of a gallery with what is said about it.
+
+    `image` is a picture, its path, or None where there is none; a missing or broken file is shown as a box that says
+    so. `scores` are numbers under the picture, e.g. the rewards of a candidate.
+    """
+
+    image: Image.Image | Path | None
+    caption: str
+    scores: Mapping[str, float | str | None] = field(default_factory=dict)
+    highlight: bool = False
+
+
+@dataclass(frozen=True)
+class PictureGroup:
+    """Pictures that belong together in a row: the sources, the candidates before, the candidates after."""
+
+    title: str
+    pictures: Sequence[Picture]
+
+
+@dataclass(frozen=True)
+class GalleryRow:
+    """One case: its instruction, and its groups of pictures from left to right."""
+
+    instruction: str
+    groups: Sequence[PictureGroup]
+    note: str = ""
+
+
+@dataclass(frozen=True)
+class Gallery:
+    """Rows of pictures under one caption."""
+
+    caption: str
+    rows: Sequence[GalleryRow]
+
+
+Block = Sequence[Tile] | Table | Sequence[Figure] | Gallery

@@ -1,0 +1,100 @@
+"""The report itself: collect sections of blocks, render them with jinja2, write one HTML file."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from jinja2 import Environment, PackageLoader, StrictUndefined
+from markupsafe import Markup, escape
+
+from bench.report.blocks import Figure, Gallery, Table, Tile
+from bench.report.formatting import Shown, is_numeric_column, show, show_score
+from bench.report.thumbnails import thumbnail
+from gnomon.files import atomic_write_text
+
+
+@dataclass(frozen=True)
+class _Block:
+    kind: str
+    content: object
+
+
+@dataclass
+class _Section:
+    title: str
+    lead: str
+    blocks: list[_Block] = field(default_factory=list)
+
+
+@dataclass
+class Report:
+    """A page under construction; every `add_...` returns the report, so calls chain.
+
+    Blocks go into the section that was begun last. All texts are escaped; only the `svg` of a figure is not.
+
+    Example:
+        >>> page = Report("My run", lead="What was measured.").add_section("Scores")
+        >>> page.add_tiles([Tile("success", "0.42", "n = 240")]).render().startswith("<!doctype html>")
+        True
+    """
+
+    title: str
+    lead: str = ""
+    sections: list[_Section] = field(default_factory=list)
+
+    def add_section(self, title: str, lead: str = "") -> Report:
+        """Begin a section."""
+        self.sections.append(_Section(title, lead))
+        return self
+
+    def add_tiles(self, tiles: Sequence[Tile]) -> Report:
+        """Add a row of key figures."""
+        return self._add("tiles", tiles)
+
+    def add_table(self, table: Table) -> Report:
+        """Add a table."""
+        numeric = [is_numeric_column([row[column] for row in table.rows]) for column in range(len(table.columns))]
+        shown: list[list[Shown]] = [[show(cell) for cell in row] for row in table.rows]
+        return self._add("table", {"table": table, "numeric": numeric, "rows": shown})
+
+    def add_figures(self, figures: Sequence[Figure]) -> Report:
+        """Add figures, side by side where there is room."""
+        return self._add("figures", figures)
+
+    def add_gallery(self, gallery: Gallery) -> Report:
+        """Add rows of pictures."""
+        return self._add("gallery", gallery)
+
+    def render(self) -> str:
+        """Return the page as HTML."""
+        environment = Environment(
+            loader=PackageLoader("bench.report"),
+            autoescape=True,
+            undefined=StrictUndefined,
+            trim_blocks=True,
+            lstrip_blocks=True,
+        )
+        environment.filters.update(thumbnail=thumbnail, score=show_score, breakable=_breakable, drawing=Markup)
+        return environment.get_template("report.html").render(report=self)
+
+    def write(self, path: str | Path) -> Path:
+        """Write the page atomically and return its path.
+
+        Raises:
+            UserError: when the file cannot be written.
+        """
+        atomic_write_text(path, self.render())
+        return Path(path)
+
+    def _add(self, kind: str, content: object) -> Report:
+        if not self.sections:
+            raise ValueError(f"expected add_section(title) before the first block, got a block of {kind}")
+        self.sections[-1].blocks.append(_Block(kind, content))
+        return self
+
+
+def _breakable(text: str) -> Markup:
+    """Return the text escaped, with leave to break lines after underscores: names of metrics are long."""
+    return Markup("_<wbr>").join(escape(part) for part in text.split("_"))

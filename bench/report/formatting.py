@@ -1,0 +1,52 @@
+"""How numbers are written in a report: three decimals, a real minus sign, a dash where there is nothing."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from bench.report.blocks import Cell
+from gnomon.statistics import Estimate
+
+NOTHING = "–"
+DECIMALS = 3
+
+
+@dataclass(frozen=True)
+class Shown:
+    """A cell as text, with a quieter second text (the interval)."""
+
+    text: str
+    detail: str = ""
+
+
+def number(value: float) -> str:
+    """Return `value` with three decimals, whole numbers of type int without."""
+    text = str(value) if isinstance(value, int) else f"{value:.{DECIMALS}f}"
+    return text.replace("-", "\N{MINUS SIGN}")
+
+
+def interval(estimate: Estimate) -> str:
+    """Return "0.41 to 0.53", or what is known instead where there are fewer than two clusters."""
+    if estimate.ci_low is None or estimate.ci_high is None:
+        return "no interval"
+    return f"{number(estimate.ci_low)} to {number(estimate.ci_high)}"
+
+
+def show(cell: Cell) -> Shown:
+    """Return the cell as it is read in a table."""
+    if cell is None:
+        return Shown(NOTHING)
+    if isinstance(cell, Estimate):
+        return Shown(number(cell.value), interval(cell))
+    return Shown(cell if isinstance(cell, str) else number(cell))
+
+
+def show_score(value: float | str | None) -> str:
+    """Return a score under a picture as text."""
+    return show(value).text
+
+
+def is_numeric_column(cells: Sequence[Cell]) -> bool:
+    """Return whether a column holds numbers only (and dashes), so that it is aligned to the right."""
+    return any(cell is not None for cell in cells) and not any(isinstance(cell, str) for cell in cells)

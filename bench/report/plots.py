@@ -1,0 +1,163 @@
+"""Small drawings for a report: curves with bands, histograms, bars with intervals. Each returns an SVG text.
+
+The SVG stands inside the page: its text is text, its neutral lines take the page's colour (so dark mode works), and
+nothing in it points outside. Drawn with matplotlib's figure objects, not pyplot, so no global state is left behind.
+"""
+
+from __future__ import annotations
+
+import io
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from html import escape
+
+import numpy as np
+from matplotlib import rc_context
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure as Drawing
+from matplotlib.ticker import MaxNLocator
+
+from gnomon.hashing import stable_hash
+
+__all__ = ["Bar", "Series", "plot_bars", "plot_curves", "plot_histogram"]
+
+# Mid tones that keep contrast on white and on near-black, told apart by brightness too; lines also differ in style.
+COLOURS = ("#2f7fc1", "#d9722e", "#2a9d78", "#b65fa5", "#9a8a1f", "#7d6be0")
+LINE_STYLES = ("-", "--", "-.", ":")
+WIDTH, HEIGHT = 4.5, 3.2  # inches; as wide as a phone, so that text is not scaled down there
+_INK = "#010203"  # drawn nowhere else; becomes the page's text colour
+_in_our_style = rc_context({"svg.fonttype": "none", "svg.hashsalt": "gnomon", "text.parse_math": False})
+
+
+@dataclass(frozen=True)
+class Series:
+    """One curve: y over x [n], with an optional band from `low` to `high` [n]. None or NaN is a gap."""
+
+    label: str
+    x: Sequence[float]
+    y: Sequence[float | None]
+    low: Sequence[float | None] | None = None
+    high: Sequence[float | None] | None = None
+
+
+@dataclass(frozen=True)
+class Bar:
+    """One bar; `low` and `high` are the ends of its interval, None where there is none."""
+
+    label: str
+    value: float
+    low: float | None = None
+    high: float | None = None
+
+
+@_in_our_style
+def plot_curves(series: Sequence[Series], *, title: str, x_label: str, y_label: str) -> str:
+    """Draw curves with their bands.
+
+    Raises:
+        ValueError: for no series, or lengths that differ within one.
+    """
+    if not series:
+        raise ValueError(f"expected at least one series for {title!r}, got none")
+    figure, axes = _axes(title, x_label, y_label)
+    for position, one in enumerate(series):
+        x, y = np.asarray(one.x, dtype=float), _numbers(one.y)
+        if x.shape != y.shape:
+            raise ValueError(f"expected as many x as y in series {one.label!r}, got {len(x)} and {len(y)}")
+        colour = COLOURS[position % len(COLOURS)]
+        if one.low is not None and one.high is not None:
+            axes.fill_between(x, _numbers(one.low), _numbers(one.high), color=colour, alpha=0.18, linewidth=0)
+        style = LINE_STYLES[position % len(LINE_STYLES)]
+        axes.plot(x, y, style, color=colour, label=one.label, linewidth=1.8, marker="o", markersize=3)
+    if all(float(value).is_integer() for one in series for value in one.x):
+        axes.xaxis.set_major_locator(MaxNLocator(integer=True))
+    _legend(figure, len(series))
+    return _svg(figure, title)
+
+
+@_in_our_style
+def plot_histogram(
+    groups: Mapping[str, Sequence[float]], *, title: str, x_label: str, y_label: str = "share", bins: int = 20
+) -> str:
+    """Draw the distribution of each group as shares of that group, over common bins.
+
+    Raises:
+        ValueError: when no group holds a number.
+    """
+    filled = {label: np.asarray(values, dtype=float) for label, values in groups.items() if len(values)}
+    if not filled:
+        raise ValueError(f"expected at least one number for {title!r}, got none")
+    edges = np.histogram_bin_edges(np.concatenate(list(filled.values())), bins=bins)
+    figure, axes = _axes(title, x_label, y_label)
+    for position, (label, values) in enumerate(filled.items()):
+        colour = COLOURS[position % len(COLOURS)]
+        shares = np.histogram(values, bins=edges)[0] / len(values)
+        axes.stairs(shares, edges, color=colour, fill=True, alpha=0.25)
+        style = LINE_STYLES[position % len(LINE_STYLES)]
+        axes.stairs(shares, edges, color=colour, linestyle=style, linewidth=1.6, label=f"{label} (n = {len(values)})")
+    _legend(figure, len(filled))
+    return _svg(figure, title)
+
+
+@_in_our_style
+def plot_bars(bars: Sequence[Bar], *, title: str, x_label: str) -> str:
+    """Draw horizontal bars, the first on top, each with its interval as a whisker.
+
+    Raises:
+        ValueError: for no bars.
+    """
+    if not bars:
+        raise ValueError(f"expected at least one bar for {title!r}, got none")
+    figure, axes = _axes(title, x_label, "", height=1.1 + 0.32 * len(bars))
+    places = np.arange(len(bars))
+    axes.barh(places, [bar.value for bar in bars], color=COLOURS[0], alpha=0.75, height=0.62)
+    for place, bar in zip(places, bars, strict=True):
+        if bar.low is not None and bar.high is not None:
+            axes.plot([bar.low, bar.high], [place, place], color=_INK, linewidth=1.3, marker="|", markersize=7)
+    axes.axvline(0, color=_INK, linewidth=0.8)
+    axes.set_yticks(places, [_shortened(bar.label) for bar in bars])
+    axes.set_ylim(len(bars) - 0.4, -0.6)
+    axes.grid(visible=False, axis="y")
+    return _svg(figure, title)
+
+
+def _axes(title: str, x_label: str, y_label: str, height: float = HEIGHT) -> tuple[Drawing, Axes]:
+    """Return an empty drawing with labels and quiet axes."""
+    figure = Drawing(figsize=(WIDTH, height), layout="constrained")
+    axes = figure.add_subplot()
+    figure.suptitle(title, color=_INK, fontsize=11, x=0.01, horizontalalignment="left", wrap=True)
+    axes.set_xlabel(x_label, color=_INK, fontsize=10)
+    axes.set_ylabel(y_label, color=_INK, fontsize=10)
+    axes.tick_params(colors=_INK, labelsize=9.5)
+    axes.grid(color=_INK, alpha=0.15, linewidth=0.6)
+    axes.set_axisbelow(True)
+    axes.spines[["top", "right"]].set_visible(False)
+    axes.spines[["left", "bottom"]].set_color(_INK)
+    return figure, axes
+
+
+def _legend(figure: Drawing, count: int) -> None:
+    """Put the legend below the axes, where it can cover no curve."""
+    figure.legend(loc="outside lower center", ncols=min(count, 2), frameon=False, fontsize=9.5, labelcolor=_INK)
+
+
+def _numbers(values: Sequence[float | None]) -> np.ndarray:
+    return np.array([np.nan if value is None else value for value in values], dtype=float)
+
+
+def _shortened(label: str, limit: int = 24) -> str:
+    return label if len(label) <= limit else label[: limit - 1] + "…"
+
+
+def _svg(figure: Drawing, title: str) -> str:
+    """Return the drawing as an `<svg>` element for inline use, with ids that no other drawing of a page shares."""
+    buffer = io.StringIO()
+    figure.savefig(buffer, format="svg", transparent=True, metadata={"Date": None})
+    drawing = buffer.getvalue()
+    svg = re.sub(r"<metadata>.*?</metadata>", "", drawing[drawing.index("<svg") :], flags=re.DOTALL)
+    svg = re.sub(r' xmlns(:\w+)?="[^"]*"', "", svg).replace("xlink:href", "href").replace(_INK, "currentColor")
+    svg = re.sub(r"font-family: [^;]*; ", "", svg)  # the page's font
+    prefix = stable_hash(svg)[:10]
+    svg = re.sub(r'(\bid="|url\(#|href="#)', rf"\g<1>d{prefix}-", svg)
+    return svg.replace("<svg", f'<svg role="img" aria-label="{escape(title)}"', 1)

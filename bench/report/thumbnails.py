@@ -1,0 +1,42 @@
+"""Pictures inside the page: small PNGs as data URIs."""
+
+from __future__ import annotations
+
+import base64
+import io
+from dataclasses import dataclass
+from pathlib import Path
+
+from PIL import Image
+
+from gnomon.images import UnreadableImageError, load_image, to_rgb
+
+MAX_SIDE = 256  # px; twice the width at which the page shows a picture, for dense screens
+SMALL_SIDE = 128  # px; pictures up to this are enlarged with hard edges, so that their true pixels are seen
+
+
+@dataclass(frozen=True)
+class Thumbnail:
+    """What the page shows of a picture: a data URI, or the reason why there is none."""
+
+    uri: str | None
+    reason: str = ""
+    small: bool = False
+
+
+def thumbnail(image: Image.Image | Path | None) -> Thumbnail:
+    """Return `image` scaled down to at most 256 px a side, as a PNG data URI; never enlarged.
+
+    A report must come out whatever happened to a picture, so a missing or broken one is said and does not raise.
+    """
+    if image is None:
+        return Thumbnail(None, "no picture")
+    try:
+        picture = to_rgb(image) if isinstance(image, Image.Image) else load_image(image)
+    except UnreadableImageError:
+        return Thumbnail(None, "picture missing" if isinstance(image, Path) and not image.exists() else "unreadable")
+    small = max(picture.size) <= SMALL_SIDE
+    picture.thumbnail((MAX_SIDE, MAX_SIDE), Image.Resampling.LANCZOS)
+    buffer = io.BytesIO()
+    picture.save(buffer, format="PNG", optimize=True)
+    return Thumbnail("data:image/png;base64," + base64.b64encode(buffer.getvalue()).decode(), small=small)

@@ -1,0 +1,59 @@
+"""Results as plain text for a terminal or a log."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from bench.report.formatting import NOTHING, interval, number
+from bench.results import Cell, Difference, Results, RunComparison
+
+
+def results_text(results: Results) -> str:
+    """Return a table with a line for each judge and metric."""
+    rows = [("judge", "metric", "value", "95 % interval", "scored", "failed", "n/a", "pending")]
+    for name, judge in results.judges.items():
+        rows += [(name, metric, *cell_texts(cell)) for metric, cell in judge.metrics.items()]
+    return aligned(rows)
+
+
+def comparison_text(comparison: RunComparison) -> str:
+    """Return a table with a line for each judge and metric."""
+    rows = [("judge", "metric", "before", "after", "difference", "95 % interval", "pairs", "unpaired")]
+    for name, metrics in comparison.judges.items():
+        rows += [(name, metric, *difference_texts(change)) for metric, change in metrics.items()]
+    return aligned(rows)
+
+
+def cell_texts(cell: Cell) -> tuple[str, str, str, str, str, str]:
+    """Return value, interval, scored of total, failed by status, not applicable, pending."""
+    estimate = cell.estimate
+    failed = ", ".join(f"{count} {status}" for status, count in cell.failed.items())
+    return (
+        number(estimate.value) if estimate else NOTHING,
+        interval(estimate) if estimate else NOTHING,
+        f"{cell.n_scored} of {cell.n_total}",
+        failed or "0",
+        str(cell.n_na),
+        str(cell.n_pending),
+    )
+
+
+def difference_texts(change: Difference) -> tuple[str, str, str, str, str, str]:
+    """Return before, after, difference, interval, pairs, unpaired cases."""
+    estimate = change.estimate
+    return (
+        NOTHING if change.before is None else number(change.before),
+        NOTHING if change.after is None else number(change.after),
+        number(estimate.value) if estimate else NOTHING,
+        interval(estimate) if estimate else NOTHING,
+        str(change.n_pairs),
+        str(change.n_unpaired),
+    )
+
+
+def aligned(rows: Sequence[Sequence[str]]) -> str:
+    """Return rows as lines with aligned columns."""
+    widths = [max(len(row[column]) for row in rows) for column in range(len(rows[0]))]
+    return "\n".join(
+        "  ".join(text.ljust(width) for text, width in zip(row, widths, strict=True)).rstrip() for row in rows
+    )

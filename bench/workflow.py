@@ -1,0 +1,269 @@
+"""The steps of a benchmark over one run folder: generate, judge, summarize, compare.
+
+Each step may be killed at any moment and run again: what is in the folder stays and is not done twice. Work goes in
+batches that are the same in every run; a batch that a kill cut short is computed again as a whole and only what
+was missing is added, so that an interrupted run ends with the same numbers as an uninterrupted one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TypeVar
+
+from PIL import Image
+
+from bench.folder import (
+    CANDIDATES,
+    CASES,
+    GENERATE,
+    RESULTS,
+    BenchRun,
+    JudgeFile,
+    RunConfig,
+    image_path,
+    items_of,
+    judge_file,
+    open_run,
+)
+from bench.generators import Failure, Generator
+from bench.judging import judge_batch, key_of, key_of_line, key_of_verdict
+from bench.results import (
+    Item,
+    JudgeResult,
+    MetricDifference,
+    Results,
+    RunComparison,
+    count_candidates,
+    metric_difference,
+    metric_result,
+)
+from gnomon.datasets import dataset_hash, read_cases, resolve, write_records
+from gnomon.errors import UserError
+from gnomon.files import atomic_write_text
+from gnomon.hashing import stable_seed
+from gnomon.images import load_image, save_png
+from gnomon.progress import track
+from gnomon.records import Candidate, Case
+from gnomon.runs import MANIFEST, RunFolder
+from rm.judge import Judge
+
+COMPARISON = "comparison.json"
+Element = TypeVar("Element")
+
+
+def generate(
+    cases_root: str | Path,
+    out: str | Path,
+    generator: Generator,
+    *,
+    name: str,
+    seed: int = 0,
+    repeats: int = 1,
+    limit: int | None = None,
+    batch_size: int = 8,
+) -> BenchRun:
+    """Make one picture for every case and seed that has none yet.
+
+    Args:
+        cases_root: dataset folder with `cases.jsonl`.
+        out: the run folder.
+        generator: makes the pictures.
+        name: the generator's name in tables, such as a model with its version and adapter.
+        seed: the first seed; the generator gets `stable_seed(case id, seed)`, so cases do not share their noise.
+        repeats: candidates a case, with the seeds `seed`, `seed` + 1, ...
+        limit: take only the first cases; None for all.
+        batch_size: cases a call. Not part of the run's identity: it may be lowered to go on after too little memory.
+
+    Raises:
+        UserError: for a broken dataset, and where the folder holds another run or is in use.
+        ValueError: for numbers below 1.
+    """
+    if repeats < 1 or batch_size < 1 or (limit is not None and limit < 1):
+        raise ValueError(f"expected repeats, batch_size and limit >= 1, got {repeats}, {batch_size} and {limit}")
+    root = Path(cases_root)
+    cases = read_cases(root)[:limit]
+    config = RunConfig(
+        generator=name,
+        generator_class=_class_path(generator),
+        generator_fingerprint=getattr(generator, "fingerprint", None),
+        repeats=repeats,
+        limit=limit,
+    )
+    with open_run(Path(out), config, seed, dataset_hash(root)) as folder:
+        write_records(folder.path / CASES, cases)
+        folder.write_json(GENERATE, {"cases": str(root.resolve()), "batch_size": batch_size})
+        done = folder.done_keys(lambda line: (str(line["case_id"]), int(line["seed"])), CANDIDATES)
+        by_id = {case.id: case for case in cases}
+        for batch in track(_batches(items_of(cases, seed, repeats), batch_size), f"generating with {name}"):
+            if not done.issuperset(batch):
+                _generate_batch(folder, root, generator, name, batch, by_id, done)
+    return BenchRun.read(out)
+
+
+def _generate_batch(
+    folder: RunFolder,
+    root: Path,
+    generator: Generator,
+    name: str,
+    batch: Sequence[Item],
+    by_id: dict[str, Case],
+    done: set[Item],
+) -> None:
+    """Make the pictures of one batch and record those that were missing."""
+    cases = [by_id[case_id] for case_id, _ in batch]
+    references = [[load_image(resolve(root, reference.path)) for reference in case.references] for case in cases]
+    seeds = [stable_seed(*item) for item in batch]
+    outputs = generator.generate(cases, references, seeds)
+    if len(outputs) != len(batch):
+        raise ValueError(f"expected {len(batch)} pictures from {_class_path(generator)}, got {len(outputs)}")
+    for item, noise_seed, output in zip(batch, seeds, outputs, strict=True):
+        if item not in done:
+            folder.append(_record(folder.path, name, item, noise_seed, output), CANDIDATES)
+
+
+def _record(path: Path, name: str, item: Item, noise_seed: int, output: Image.Image | Failure) -> Candidate:
+    """Save a picture, if there is one, and return the candidate."""
+    case_id, seed = item
+    sampling = {"noise_seed": noise_seed}
+    if isinstance(output, Failure):
+        failed = {**sampling, "reason": output.reason}
+        return Candidate(case_id=case_id, generator=name, seed=seed, path=None, status=output.status, sampling=failed)
+    save_png(output, path / image_path(item))
+    return Candidate(case_id=case_id, generator=name, seed=seed, path=image_path(item), sampling=sampling)
+
+
+def judge(run: str | Path, judge: Judge, *, batch_size: int = 8) -> BenchRun:
+    """Ask a judge for every metric of every candidate that it has not judged yet.
+
+    All metrics of one candidate come in one call. Some verdicts need no judge: a candidate that failed, whose
+    picture is missing or unreadable, gets that as its status; a metric that other cases of this run list and this one
+    does not is `not_applicable`. A metric that no case lists is the judge's own and applies everywhere.
+
+    Args:
+        run: folder of a run that :func:`generate` made; may still be incomplete.
+        judge: the judge. Its fingerprint is part of what a verdict is known by.
+        batch_size: candidates a call.
+
+    Raises:
+        UserError: when the folder holds no run, is in use, or knows another judge of this name, or when the
+            dataset changed since the pictures were made.
+        ValueError: when the judge answers something else than it was asked.
+    """
+    if batch_size < 1:
+        raise ValueError(f"expected batch_size >= 1, got {batch_size}")
+    bench_run = BenchRun.read(run)
+    if dataset_hash(bench_run.root) != bench_run.dataset:
+        raise UserError(f"{bench_run.root} changed since pictures of its cases were made; generate in a new folder")
+    with bench_run.open() as folder:
+        _enter_judge(folder, judge)
+        done = folder.done_keys(key_of_line)
+        listed = {metric for case in bench_run.cases.values() for metric in case.metrics}
+        for batch in track(_batches(bench_run.candidates(), batch_size), f"judging by {judge.name}"):
+            wanted = [(candidate, metric) for candidate in batch for metric in judge.metrics]
+            if not done.issuperset(key_of(candidate, metric, judge.fingerprint) for candidate, metric in wanted):
+                for verdict in judge_batch(bench_run, judge, wanted, listed):
+                    if key_of_verdict(verdict) not in done:
+                        folder.append(verdict)
+    return bench_run
+
+
+def _enter_judge(folder: RunFolder, judge: Judge) -> None:
+    """Write down which judge works here; refuse a second one under the same name."""
+    entry = JudgeFile(
+        name=judge.name, judge_class=_class_path(judge), fingerprint=judge.fingerprint, metrics=list(judge.metrics)
+    )
+    path = folder.path / judge_file(judge.name)
+    if path.exists():
+        old = JudgeFile.model_validate_json(path.read_bytes())
+        if old.fingerprint != entry.fingerprint:
+            raise UserError(
+                f"{folder.path} was judged by another {judge.name!r} (fingerprint {old.fingerprint}, "
+                f"now {entry.fingerprint}); give this judge another name"
+            )
+    folder.write_json(judge_file(judge.name), entry)
+
+
+def summarize(run: str | Path) -> Results:
+    """Compute `results.json` from the verdicts that are there, complete or not, and return it.
+
+    Raises:
+        UserError: when the folder holds no run or is in use.
+    """
+    bench_run = BenchRun.read(run)
+    with bench_run.open() as folder:
+        verdicts = bench_run.verdicts()
+        judges = {}
+        for entry in bench_run.judges():
+            cells = {
+                metric: metric_result(bench_run.items, verdicts.get((entry.fingerprint, metric), {}), bench_run.cases)
+                for metric in entry.metrics
+            }
+            judges[entry.name] = JudgeResult(fingerprint=entry.fingerprint, metrics=cells)
+        results = Results(
+            generator=bench_run.config.generator,
+            benchmarks=sorted({case.benchmark for case in bench_run.cases.values()}),
+            dataset=bench_run.dataset,
+            seed=bench_run.seed,
+            repeats=bench_run.config.repeats,
+            num_cases=len(bench_run.cases),
+            candidates=count_candidates(bench_run.items, bench_run.candidates()),
+            judges=judges,
+        )
+        folder.write_json(RESULTS, results)
+    return results
+
+
+def compare(run_a: str | Path, run_b: str | Path, out: str | Path) -> RunComparison:
+    """Write how scores changed from `run_a` to `run_b` to `out`/comparison.json and return it.
+
+    Differences are paired by case: the repeats of a case are averaged in each run, then subtracted. Only judges that
+    judged both runs are compared.
+
+    Raises:
+        UserError: when the runs are about different datasets, have no judge in common or judges of one name and
+            different fingerprints, or when `out` is a run folder itself.
+    """
+    before, after, out = BenchRun.read(run_a), BenchRun.read(run_b), Path(out)
+    if before.dataset != after.dataset:
+        raise UserError(f"{run_a} and {run_b} are about different datasets; compare runs of the same cases")
+    if (out / MANIFEST).exists():
+        raise UserError(f"expected a folder of its own for the comparison, {out} holds a run; choose another --out")
+    first, second = before.verdicts(), after.verdicts()
+    cases = before.cases | after.cases
+    judges: dict[str, dict[str, MetricDifference]] = {}
+    for entry in _shared_judges(before, after):
+        keys = {metric: (entry.fingerprint, metric) for metric in entry.metrics}
+        judges[entry.name] = {
+            metric: metric_difference(first.get(key, {}), second.get(key, {}), cases) for metric, key in keys.items()
+        }
+    comparison = RunComparison(
+        before=before.config.generator, after=after.config.generator, dataset=before.dataset, judges=judges
+    )
+    atomic_write_text(out / COMPARISON, f"{comparison.model_dump_json(indent=2)}\n")
+    return comparison
+
+
+def _shared_judges(before: BenchRun, after: BenchRun) -> list[JudgeFile]:
+    """Return the judges of both runs; refuse to compare the scores of two judges that only share a name."""
+    others = {entry.name: entry for entry in after.judges()}
+    shared = [entry for entry in before.judges() if entry.name in others]
+    if not shared:
+        raise UserError(
+            f"{before.path} and {after.path} have no judge in common; run `gnomon bench judge` on both with the same"
+        )
+    for entry in shared:
+        if entry.fingerprint != others[entry.name].fingerprint:
+            raise UserError(
+                f"judge {entry.name!r} is not the same in {before.path} and {after.path}; judge both with one of them, "
+                "under a new name"
+            )
+    return shared
+
+
+def _batches(elements: Sequence[Element], size: int) -> list[Sequence[Element]]:
+    return [elements[start : start + size] for start in range(0, len(elements), size)]
+
+
+def _class_path(thing: object) -> str:
+    return f"{type(thing).__module__}.{type(thing).__qualname__}"

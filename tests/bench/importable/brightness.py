@@ -1,0 +1,65 @@
+"""A small real judge and a small real generator, on the path of tests that name them by class path."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+
+import numpy as np
+from PIL import Image, ImageChops
+
+from gnomon.images import load_image
+from gnomon.records import Case, Verdict
+from rm.judge import JudgeRequest
+
+
+class BrightnessJudge:
+    """Scores how bright and how red a picture is, 0..1."""
+
+    def __init__(self, name: str = "brightness", version: int = 1, delay: float = 0.0) -> None:
+        self.name = name
+        self.metrics = ("brightness", "redness")
+        self.fingerprint = f"brightness-{version}"
+        self.delay = delay
+        self.num_calls = 0
+        self.num_requests = 0
+
+    def judge(self, requests: Sequence[JudgeRequest]) -> list[Verdict]:
+        """Look at each picture; `delay` seconds for each."""
+        self.num_calls += 1
+        self.num_requests += len(requests)
+        return [self._judge(request) for request in requests]
+
+    def _judge(self, request: JudgeRequest) -> Verdict:
+        time.sleep(self.delay)
+        assert request.image is not None
+        pixels = np.asarray(load_image(request.image), np.float64) / 255
+        value = pixels.mean() if request.metric == "brightness" else pixels[..., 0].mean()
+        return Verdict(
+            case_id=request.case.id,
+            generator=request.candidate.generator,
+            seed=request.candidate.seed,
+            metric=request.metric,
+            value=float(value),
+            judge=self.fingerprint,
+        )
+
+
+class NoisyCopy:
+    """Returns the first reference, brightened by `offset` plus noise of the seed."""
+
+    def __init__(self, offset: int = 0) -> None:
+        self.fingerprint = f"offset {offset}"
+        self.offset = offset
+        self.calls: list[list[str]] = []
+
+    def generate(
+        self, cases: Sequence[Case], references: Sequence[list[Image.Image]], seeds: Sequence[int]
+    ) -> list[Image.Image]:
+        """Make one picture a case."""
+        self.calls.append([case.id for case in cases])
+        made = []
+        for pictures, seed in zip(references, seeds, strict=True):
+            shift = self.offset + int(np.random.default_rng(seed).integers(0, 20))
+            made.append(ImageChops.add(pictures[0], Image.new("RGB", pictures[0].size, (shift, shift, shift))))
+        return made

@@ -1,0 +1,69 @@
+"""Drawings as SVG: what is in them, read as XML."""
+
+from __future__ import annotations
+
+import re
+import xml.etree.ElementTree as ElementTree
+from collections.abc import Callable
+
+import numpy as np
+import pytest
+
+from bench.report.plots import Bar, Series, plot_bars, plot_curves, plot_histogram
+
+
+def texts(svg: str) -> list[str]:
+    return [element.text or "" for element in ElementTree.fromstring(svg).iter() if element.tag == "text"]
+
+
+def test_a_curve_has_labels_legend_and_one_band_for_each_series_with_bounds() -> None:
+    with_band = Series("judge <reward> $5 & $6", [0, 4, 8], [0.1, 0.2, 0.3], [0.0, 0.1, 0.2], [0.2, 0.3, 0.4])
+    without = Series("oracle", [0, 4, 8], [0.3, None, 0.2])
+    svg = plot_curves([with_band, without], title="Reward", x_label="iteration", y_label="score (0..1)")
+    assert {"Reward", "iteration", "score (0..1)", "judge <reward> $5 & $6", "oracle"} <= set(texts(svg))
+    assert svg.count("FillBetween") == 1
+    assert svg.startswith('<svg role="img" aria-label="Reward"')
+
+
+def test_drawings_hold_no_address_and_take_the_pages_ink() -> None:
+    svg = plot_bars([Bar("a", 0.5, 0.4, 0.6)], title="t", x_label="x")
+    assert "http" not in svg
+    assert "currentColor" in svg
+    assert "#010203" not in svg
+    targets = set(re.findall(r'(?:href="#|url\(#)([\w.-]+)', svg))
+    assert targets <= set(re.findall(r'id="([^"]+)"', svg))
+
+
+def test_equal_data_gives_an_equal_drawing() -> None:
+    bars = [Bar("a", 0.5, 0.4, 0.6), Bar("b", -0.1)]
+    assert plot_bars(bars, title="t", x_label="x") == plot_bars(bars, title="t", x_label="x")
+
+
+def test_a_bar_without_interval_has_no_whisker_and_long_labels_are_shortened() -> None:
+    both = plot_bars([Bar("a" * 40, 0.5, 0.4, 0.6), Bar("b", 0.2)], title="t", x_label="x")
+    assert any(text == "a" * 23 + "…" for text in texts(both))
+
+
+def test_histogram_names_each_group_with_its_size() -> None:
+    values = np.random.default_rng(0).normal(size=50)
+    svg = plot_histogram({"before": list(values), "after": [1.0], "empty": []}, title="t", x_label="reward")
+    assert {"before (n = 50)", "after (n = 1)"} <= set(texts(svg))
+    assert not any("empty" in text for text in texts(svg))
+
+
+@pytest.mark.parametrize(
+    "draw",
+    [
+        lambda: plot_curves([], title="t", x_label="x", y_label="y"),
+        lambda: plot_bars([], title="t", x_label="x"),
+        lambda: plot_histogram({"a": []}, title="t", x_label="x"),
+    ],
+)
+def test_nothing_to_draw_is_refused(draw: Callable[[], str]) -> None:
+    with pytest.raises(ValueError, match="expected at least one"):
+        draw()
+
+
+def test_curves_with_unequal_lengths_are_refused() -> None:
+    with pytest.raises(ValueError, match="got 2 and 1"):
+        plot_curves([Series("a", [0, 1], [0])], title="t", x_label="x", y_label="y")

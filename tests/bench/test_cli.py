@@ -1,0 +1,126 @@
+"""The commands through the real command line, with generators and judges by class path."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from types import ModuleType
+
+import pytest
+from PIL import Image
+
+from gnomon.cli import main
+from gnomon.images import save_png
+
+
+@pytest.fixture
+def outputs(tmp_path: Path) -> Path:
+    """Return a folder of two pictures that somebody's model made."""
+    for position in range(2):
+        save_png(Image.new("RGB", (16, 16), "white"), tmp_path / f"outputs/case-{position}.png")
+    return tmp_path / "outputs"
+
+
+def generate_flags(root: Path, outputs: Path, run: Path) -> list[str]:
+    flags = ["bench", "generate", "--cases", str(root), "--out", str(run), "--name", "mine"]
+    return [*flags, "--generator.class_path", "bench.generators.FolderGenerator", "--generator.folder", str(outputs)]
+
+
+def judge_flags(run: Path) -> list[str]:
+    return ["bench", "judge", "--run", str(run), "--judge.class_path", "brightness.BrightnessJudge"]
+
+
+def test_list_names_the_benchmarks(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["bench", "list"]) == 0
+    assert "tabletop" in capsys.readouterr().out
+
+
+def test_all_steps_from_the_command_line(
+    make_dataset: Callable[..., Path],
+    brightness: ModuleType,
+    outputs: Path,
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    root, run, other = make_dataset(3), tmp_path / "run", tmp_path / "other"
+    assert main(generate_flags(root, outputs, run)) == 0
+    assert "3 candidates of 3 cases" in capsys.readouterr().out
+    assert main([*judge_flags(run), "--judge.init_args.name", "bright"]) == 0
+    assert main(["bench", "summarize", "--run", str(run)]) == 0
+    printed = capsys.readouterr().out
+    assert "1 missing_output" in printed
+    assert "2 of 3" in printed
+    assert main(["bench", "report", "--run", str(run)]) == 0
+    assert "<h1>mine on grey</h1>" in (run / "report.html").read_text()
+
+    generator = ["--generator.class_path", "brightness.NoisyCopy", "--generator.offset", "9"]
+    assert main(["bench", "generate", "--cases", str(root), "--out", str(other), "--name", "copy", *generator]) == 0
+    assert main([*judge_flags(other), "--judge.init_args.name", "bright"]) == 0
+    compared = ["--before", str(other), "--after", str(run), "--out", str(tmp_path / "compared")]
+    assert main(["bench", "compare", *compared]) == 0
+    assert json.loads((tmp_path / "compared/comparison.json").read_text())["after"] == "mine"
+    assert (tmp_path / "compared/report.html").exists()
+
+
+def test_a_config_file_with_overrides(
+    make_dataset: Callable[..., Path], brightness: ModuleType, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    root, config, run = make_dataset(4), tmp_path / "generate.yaml", tmp_path / "run"
+    config.write_text(
+        f"cases: {root}\nout: {run}\nname: copy\ngenerator:\n  class_path: brightness.NoisyCopy\n"
+        "  init_args:\n    offset: 3\n"
+    )
+    assert main(["bench", "generate", "--config", str(config), "--limit", "2"]) == 0
+    assert "2 candidates of 2 cases" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
+    ("extra", "named"),
+    [
+        (["--generator.foldr", "x"], "foldr"),
+        (["--repeat", "3"], "--repeat"),
+        (["--limit", "0"], "limit"),
+        (["--generator.class_path", "bench.generators.Nothing"], "Nothing"),
+        (["--generator.class_path", "brightness.BrightnessJudge"], "BrightnessJudge"),
+    ],
+)
+def test_a_wrong_flag_is_an_error_that_names_it(
+    make_dataset: Callable[..., Path],
+    brightness: ModuleType,
+    outputs: Path,
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+    extra: list[str],
+    named: str,
+) -> None:
+    assert main([*generate_flags(make_dataset(2), outputs, tmp_path / "run"), *extra]) == 2
+    assert named in capsys.readouterr().err
+    assert not (tmp_path / "run").exists()
+
+
+def test_an_unknown_key_in_a_config_is_an_error_that_names_it(
+    make_dataset: Callable[..., Path],
+    brightness: ModuleType,
+    outputs: Path,
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    config = tmp_path / "judge.yaml"
+    config.write_text("judge:\n  class_path: brightness.BrightnessJudge\n  init_args:\n    temperature: 1\n")
+    assert main(["bench", "judge", "--run", str(tmp_path), "--config", str(config)]) == 2
+    assert "temperature" in capsys.readouterr().err
+
+
+def test_a_class_that_is_no_judge_is_refused(
+    brightness: ModuleType, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["bench", "judge", "--run", str(tmp_path), "--judge.class_path", "brightness.NoisyCopy"]) == 2
+    assert "NoisyCopy" in capsys.readouterr().err
+
+
+def test_a_folder_without_a_run_is_a_message_and_exit_code_one(
+    brightness: ModuleType, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(judge_flags(tmp_path / "nowhere")) == 1
+    assert "expected a run of `gnomon bench generate`" in capsys.readouterr().err

@@ -1,0 +1,27 @@
+"""Every recipe in configs/bench parses against the command that it names."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from jsonargparse import auto_parser
+
+from bench import cli
+
+CONFIGS = Path(__file__).parents[2] / "configs/bench"
+
+
+def test_every_recipe_is_tested_here() -> None:
+    assert {path.name for path in CONFIGS.glob("*.yaml")} == {"tabletop_generate.yaml", "tabletop_judge.yaml"}
+
+
+def test_the_judge_recipe_parses() -> None:
+    settings = auto_parser(cli.judge).parse_args(["--config", str(CONFIGS / "tabletop_judge.yaml")])
+    assert settings["judge"]["class_path"] == "rm.judge.RewardModelJudge"
+
+
+@pytest.mark.slow  # imports diffusers
+def test_the_generate_recipe_parses() -> None:
+    settings = auto_parser(cli.generate).parse_args(["--config", str(CONFIGS / "tabletop_generate.yaml")])
+    assert settings["generator"]["class_path"] == "rl.generator.DiffusersGenerator"
