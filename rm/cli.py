@@ -1,0 +1,83 @@
+"""`gnomon rm fit` and `gnomon rm eval`. Heavy imports happen inside: `--help` of a command must stay fast."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+
+def fit(argv: list[str]) -> None:
+    """Train a reward model: LightningCLI over trainer, model and data, and a run folder.
+
+    Flags beside LightningCLI's: `--out DIR` (required), `--tracker csv|tensorboard|wandb`. Run again with the same
+    command, it goes on from the last checkpoint, or says that it is finished. The best checkpoint by strict pair
+    accuracy on the validation folder is written as a reward model to `DIR/model`.
+
+    Args:
+        argv: the arguments after `gnomon rm fit`.
+
+    Raises:
+        UserError: for a config, data or folder that does not fit.
+    """
+    from rm.training import train
+
+    train(argv)
+
+
+def evaluate(
+    *,
+    judge: str,
+    data: str,
+    out: str,
+    min_margin: float | list[float] | None = None,
+    against: str | None = None,
+    base: str | None = None,
+    template: str | None = None,
+    batch_size: int = 16,
+    language: str = "en",
+    device: str = "cpu",
+    limit: int | None = None,
+    seed: int = 0,
+) -> None:
+    """Measure the pair accuracy of a judge on a comparison folder.
+
+    Writes `samples.jsonl` (one line per pair and dimension) and `results.json` to the run folder and prints a table.
+    Run again with the same arguments, it scores only what is missing.
+
+    Args:
+        judge: folder of a reward model, or of a base model (scored by untrained heads, as a yardstick), or the name
+            of a control judge: always-first, random, majority.
+        data: folder with comparisons.jsonl.
+        out: run folder.
+        min_margin: also give figures for pairs at least this far apart; one number or a list.
+        against: run folder of another judge on the same data, for the paired difference of accuracies.
+        base: where the reward model's base is, when it has moved.
+        template: prompt of a base model without a reward model's manifest.
+        batch_size: candidates per forward pass.
+        language: of the instructions, en or zh.
+        device: such as cpu or cuda.
+        limit: only the first so many comparisons.
+        seed: of the bootstrap, of the random judge and of untrained heads.
+    """
+    from rm.evaluate import format_table, read_judged, run_evaluation
+    from rm.scorers import make_scorer
+
+    margins = [min_margin] if isinstance(min_margin, float) else min_margin or []
+    config: dict[str, object] = {"judge": judge, "data": data, "min_margin": margins, "against": against}
+    config |= {"base": base, "template": template, "language": language, "limit": limit}
+    items = read_judged(data, limit=limit)
+    scorer = make_scorer(
+        judge,
+        items,
+        Path(data),
+        base=base,
+        template=template,
+        batch_size=batch_size,
+        language=language,
+        device=device,
+        seed=seed,
+    )
+    results = run_evaluation(
+        scorer, items, data=data, out=out, config=config, seed=seed, min_margins=margins, against=against
+    )
+    print(format_table(results))
+    print(f"written to {Path(out) / 'results.json'}")

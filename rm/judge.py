@@ -1,0 +1,222 @@
+"""What a judge is: requests in, as many verdicts out, and a failure is a status of one verdict."""
+
+from __future__ import annotations
+
+import math
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import TYPE_CHECKING, Protocol
+
+from gnomon.datasets import resolve
+from gnomon.errors import UserError
+from gnomon.hashing import stable_hash
+from gnomon.images import content_hash, load_image
+from gnomon.records import Candidate, Case, Status, Verdict
+
+if TYPE_CHECKING:
+    from PIL import Image
+
+    from rm.reward_model import RewardModel
+
+
+@dataclass(frozen=True)
+class JudgeRequest:
+    """One question to a judge: how good is this candidate in this metric?
+
+    Attributes:
+        case: the task.
+        root: the folder below which the case's references are.
+        candidate: the generated picture's record.
+        image: the picture's file; None where the generator made none.
+        metric: one of the judge's metrics.
+    """
+
+    case: Case
+    root: Path
+    candidate: Candidate
+    image: Path | None
+    metric: str
+
+
+class Judge(Protocol):
+    """Something that answers requests.
+
+    Attributes:
+        name: for people.
+        metrics: what it can be asked.
+        fingerprint: equal for judges that answer equally; it goes into every verdict.
+    """
+
+    name: str
+    metrics: tuple[str, ...]
+
+    @property
+    def fingerprint(self) -> str:
+        """A hash of everything that the answers depend on."""
+
+    def judge(self, requests: Sequence[JudgeRequest]) -> list[Verdict]:
+        """Return one verdict per request, in order; never raises for one bad item."""
+
+
+@dataclass(frozen=True)
+class _Answer:
+    """What came of one candidate: its scores, or why there are none."""
+
+    scores: dict[str, float]
+    status: Status = "ok"
+    reason: str | None = None
+    image_hashes: tuple[str, ...] = ()
+    seconds: float | None = None
+
+
+@dataclass(frozen=True)
+class _Loaded:
+    """Pictures of one candidate, ready to be scored."""
+
+    instruction: str
+    references: list[Image.Image]
+    candidate: Image.Image
+    image_hashes: tuple[str, ...]
+
+
+_Key = tuple[str, str, str, int, str | None]
+
+
+class RewardModelJudge:
+    """A reward model as a judge: its metrics are its dimensions, its values raw scores.
+
+    Several metrics of one candidate cost one forward pass.
+
+    Args:
+        model: the reward model, or the folder of one.
+        name: for people; the folder's name by default.
+        base: where the base model is now, when it has moved.
+        batch_size: candidates per forward pass.
+        language: of the instructions, "en" or "zh".
+        device: where to run, such as "cpu" or "cuda".
+    """
+
+    def __init__(
+        self,
+        model: RewardModel | str | Path,
+        *,
+        name: str | None = None,
+        base: str | Path | None = None,
+        batch_size: int = 16,
+        language: str = "en",
+        device: str = "cpu",
+    ) -> None:
+        # Whoever only needs the protocol should not pay for transformers.
+        from rm.reward_model import RewardModel
+
+        loaded = model if isinstance(model, RewardModel) else RewardModel.from_pretrained(model, base=base)
+        self.model = loaded.to(device).eval()
+        self.name = name or ("reward-model" if isinstance(model, RewardModel) else Path(model).resolve().name)
+        self.metrics = self.model.dimensions
+        self.batch_size, self.language = batch_size, language
+
+    @cached_property
+    def fingerprint(self) -> str:
+        """Hash of weights, template, preprocessing and language."""
+        from rm.reward_model import weights_hash
+
+        encoder = self.model.encoder
+        return stable_hash(
+            [weights_hash(self.model), self.metrics, encoder.template_hash, encoder.preprocessing_hash, self.language]
+        )
+
+    def judge(self, requests: Sequence[JudgeRequest]) -> list[Verdict]:
+        """Return one verdict per request, in order.
+
+        Statuses: the candidate's own where there is no picture, `unreadable_image` for a file (or a reference) that
+        cannot be read or has an impossible shape, `out_of_range` for a score that is not finite, `not_applicable` for
+        a metric that is no dimension of the model.
+        """
+        unique = {_key(request): request for request in requests if request.metric in self.metrics}
+        answers = self._answers(unique)
+        unknown = _Answer({}, "not_applicable", f"the model's dimensions are {', '.join(self.metrics)}")
+        return [
+            self._verdict(request, answers[_key(request)] if request.metric in self.metrics else unknown)
+            for request in requests
+        ]
+
+    def _answers(self, requests: dict[_Key, JudgeRequest]) -> dict[_Key, _Answer]:
+        answers: dict[_Key, _Answer] = {}
+        waiting: dict[_Key, _Loaded] = {}
+        for key, request in requests.items():
+            loaded = self._load(request)
+            if isinstance(loaded, _Answer):
+                answers[key] = loaded
+            else:
+                waiting[key] = loaded
+            # Pictures are let go batch by batch: a benchmark's do not fit into memory together.
+            if len(waiting) == self.batch_size:
+                answers.update(self._score(waiting))
+                waiting = {}
+        return {**answers, **self._score(waiting)}
+
+    def _load(self, request: JudgeRequest) -> _Loaded | _Answer:
+        if request.image is None:
+            status = request.candidate.status
+            return _Answer({}, "missing_output" if status == "ok" else status, "the generator made no picture")
+        if not request.image.exists():
+            return _Answer({}, "missing_output", f"there is no file {request.image}")
+        try:
+            candidate = load_image(request.image)
+            references = [load_image(resolve(request.root, reference.path)) for reference in request.case.references]
+        except UserError as error:
+            return _Answer({}, "unreadable_image", str(error))
+        hashes = tuple(content_hash(picture) for picture in (*references, candidate))
+        return _Loaded(request.case.instruction.get(self.language), references, candidate, hashes)
+
+    def _score(self, waiting: dict[_Key, _Loaded]) -> dict[_Key, _Answer]:
+        if not waiting:
+            return {}
+        start = time.perf_counter()
+        items = list(waiting.values())
+        try:
+            output = self.model.score_batch(
+                instructions=[item.instruction for item in items],
+                references=[item.references for item in items],
+                candidates=[item.candidate for item in items],
+                batch_size=self.batch_size,
+            )
+        except ValueError as error:
+            if len(waiting) > 1:  # one of them has an impossible shape; the others are not to suffer for it
+                return {key: answer for key, item in waiting.items() for answer in self._score({key: item}).values()}
+            return {
+                key: _Answer({}, "unreadable_image", str(error), item.image_hashes) for key, item in waiting.items()
+            }
+        seconds = (time.perf_counter() - start) / len(items)
+        return {
+            key: _Answer(dict(zip(self.metrics, row, strict=True)), "ok", None, item.image_hashes, seconds)
+            for (key, item), row in zip(waiting.items(), output.values.tolist(), strict=True)
+        }
+
+    def _verdict(self, request: JudgeRequest, answer: _Answer) -> Verdict:
+        value = answer.scores.get(request.metric)
+        status, reason = answer.status, answer.reason
+        if value is not None and not math.isfinite(value):
+            value, status, reason = None, "out_of_range", "the score is not a finite number"
+        return Verdict(
+            case_id=request.case.id,
+            generator=request.candidate.generator,
+            seed=request.candidate.seed,
+            metric=request.metric,
+            value=value,
+            status=status,
+            rationale=reason,
+            judge=self.fingerprint,
+            prompt_hash=self.model.encoder.template_hash,
+            image_hashes=list(answer.image_hashes),
+            seconds=answer.seconds,
+        )
+
+
+def _key(request: JudgeRequest) -> _Key:
+    candidate = request.candidate
+    image = None if request.image is None else str(request.image)
+    return str(request.root), request.case.id, candidate.generator, candidate.seed, image

@@ -1,0 +1,330 @@
+"""A reward model: a vision-language model that reads a prompt and one scalar head per named dimension.
+
+The last hidden state at one reserved token goes through a linear head in float32; the language-model head is never
+run. What is saved is small: the LoRA adapter in PEFT's format, the heads, the processor's files and a manifest that
+names the base model. The manifest holds hashes of the base, the prompt template and the picture preprocessing;
+loading refuses what does not match, because a judge with another template still returns plausible numbers.
+"""
+
+from __future__ import annotations
+
+import copy
+import hashlib
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any, cast
+
+import torch
+from peft import PeftModel
+from PIL import Image
+from torch import Tensor, nn
+from torch.nn.functional import linear
+from transformers import AutoModelForImageTextToText, PreTrainedModel
+
+from gnomon.errors import UserError
+from rm.lora import LoraOptions, add_lora, load_lora
+from rm.pairs import DIMENSIONS
+from rm.prompt import PromptEncoder, PromptTemplate
+from rm.storage import (
+    HEAD_FILE,
+    MANIFEST,
+    RewardModelManifest,
+    base_fingerprint,
+    check_adapter,
+    load_head,
+    read_manifest,
+    relative_to,
+    replace_folder,
+    resolve_base,
+    save_head,
+    write_card,
+)
+from rm.vlm.processor import load_processor
+
+DTYPES = {"float32": torch.float32, "bfloat16": torch.bfloat16, "float16": torch.float16}
+
+
+@dataclass(frozen=True)
+class ScoreOutput:
+    """Scores of candidates.
+
+    Attributes:
+        dimensions: names of the columns.
+        values: float32 without gradient [candidates, dimensions]; larger is better, the scale is the model's own.
+    """
+
+    dimensions: tuple[str, ...]
+    values: Tensor
+
+
+class RewardModel(nn.Module):
+    """Scores of edited pictures per named dimension; use :meth:`from_base` or :meth:`from_pretrained`.
+
+    Attributes:
+        vlm: the vision-language model, with a LoRA adapter or frozen.
+        encoder: makes its inputs.
+        dimensions: what the heads are called, in order.
+        head: the heads as one float32 layer [hidden -> dimensions]; row d is the head of dimension d.
+        base: where the base model came from.
+    """
+
+    def __init__(
+        self,
+        vlm: PreTrainedModel | PeftModel,
+        encoder: PromptEncoder,
+        dimensions: Sequence[str],
+        *,
+        base: str,
+        lora: LoraOptions | None,
+        dtype: str,
+    ) -> None:
+        """Put the parts together; the heads are drawn from torch's generator."""
+        super().__init__()
+        if not dimensions or len(set(dimensions)) != len(dimensions):
+            raise UserError(f"expected one or more different dimensions, got {list(dimensions)}")
+        self.vlm = vlm
+        self.encoder = encoder
+        self.dimensions = tuple(dimensions)
+        self.base = base
+        self.lora = lora
+        self.dtype_name = dtype
+        width = int(vlm.config.get_text_config().hidden_size)
+        self.head = nn.Linear(width, len(self.dimensions), dtype=torch.float32)
+        # The hidden states come out of a norm with entries near 1; this makes first scores of about unit spread.
+        nn.init.normal_(self.head.weight, std=width**-0.5)
+        nn.init.zeros_(self.head.bias)
+
+    @classmethod
+    def from_base(
+        cls,
+        base: str | Path,
+        *,
+        dimensions: Sequence[str] = DIMENSIONS,
+        lora: LoraOptions | None = None,
+        template: PromptTemplate | None = None,
+        dtype: str = "float32",
+        seed: int = 0,
+    ) -> RewardModel:
+        """Put fresh heads, and an adapter if asked for, on a base model; everything else is frozen.
+
+        Args:
+            base: a folder with the model and its processor, or a name on the hub.
+            dimensions: names of the heads.
+            lora: the adapter; None trains the heads alone.
+            template: the prompt; None for the default one.
+            dtype: of the base model: "float32", "bfloat16" or "float16". Heads and adapter are float32.
+            seed: of heads and adapter.
+
+        Raises:
+            UserError: when the base is missing or no such model, or `lora` matches nothing.
+        """
+        name = resolve_base(str(base))
+        vlm = _load_vlm(name, dtype)
+        encoder = PromptEncoder(load_processor(name, vlm.config), template or PromptTemplate())
+        with _seeded(seed):
+            vlm.requires_grad_(False)
+            adapted = vlm if lora is None else add_lora(vlm, lora)
+            return cls(adapted, encoder, dimensions, base=name, lora=lora, dtype=dtype).eval()
+
+    @classmethod
+    def from_pretrained(
+        cls, folder: str | Path, *, base: str | Path | None = None, trainable: bool = False
+    ) -> RewardModel:
+        """Load what :meth:`save_pretrained` wrote.
+
+        Args:
+            folder: the saved folder.
+            base: where the base model is now, when it has moved.
+            trainable: whether adapter and heads take gradients.
+
+        Raises:
+            UserError: when the folder or its base is missing, or a hash does not match, or the adapter does nothing.
+        """
+        folder = Path(folder)
+        manifest = read_manifest(folder)
+        name = resolve_base(str(base or manifest.base), beside=None if base else folder)
+        if (found := base_fingerprint(name)) != manifest.base_fingerprint:
+            raise UserError(
+                f"{folder} was trained on another base model than the one in {name} (fingerprint {found[:12]}, "
+                f"expected {manifest.base_fingerprint[:12]}); give the right one as base"
+            )
+        vlm: PreTrainedModel | PeftModel = _load_vlm(name, manifest.dtype)
+        template = PromptTemplate(manifest.template, manifest.end_marker)
+        encoder = PromptEncoder(load_processor(str(folder), vlm.config), template)
+        manifest.check_hashes(folder, encoder)
+        if manifest.lora is not None:
+            check_adapter(folder)
+            vlm = load_lora(cast(PreTrainedModel, vlm), str(folder), trainable=trainable)
+        lora = None if manifest.lora is None else LoraOptions(**manifest.lora)
+        model = cls(vlm, encoder, manifest.dimensions, base=name, lora=lora, dtype=manifest.dtype)
+        load_head(model.head, folder)
+        if not trainable:
+            model.requires_grad_(False)
+        return model.eval()
+
+    @property
+    def device(self) -> torch.device:
+        """Where the heads are."""
+        return self.head.weight.device
+
+    def forward(self, inputs: dict[str, Tensor]) -> Tensor:
+        """Return scores [rows, dimensions] in float32 of inputs that `encoder.encode` made.
+
+        Raises:
+            ValueError: when a prompt does not hold the end token exactly once.
+        """
+        positions = self.encoder.end_positions(inputs)
+        dtype = DTYPES[self.dtype_name]
+        moved = {
+            key: value.to(self.device, dtype if value.is_floating_point() else None) for key, value in inputs.items()
+        }
+        # `.model` is everything below the language-model head, which is not needed.
+        hidden: Tensor = self._stock().model(**moved, use_cache=False).last_hidden_state
+        rows = torch.arange(hidden.shape[0], device=hidden.device)
+        read = hidden[rows, positions.to(hidden.device)]
+        # Sixteen-bit heads round different candidates to equal scores, so autocast must not reach this line.
+        with torch.autocast(device_type=self.device.type, enabled=False):
+            return linear(read.float(), self.head.weight.float(), self.head.bias.float())
+
+    def _stock(self) -> Any:
+        """Return the vision-language model as transformers knows it, adapter layers inside."""
+        return self.vlm.get_base_model() if isinstance(self.vlm, PeftModel) else self.vlm
+
+    def checkpoint_activations(self) -> None:
+        """Compute activations twice in training instead of keeping them: less memory, about a third more time."""
+        self._stock().activation_checkpointing_enable({"use_reentrant": False})
+
+    def score(
+        self,
+        *,
+        instruction: str,
+        references: Sequence[Image.Image],
+        candidates: Sequence[Image.Image],
+        batch_size: int = 16,
+    ) -> ScoreOutput:
+        """Score candidates of one instruction.
+
+        Args:
+            instruction: what was asked for.
+            references: source pictures, RGB, any number.
+            candidates: edited pictures, RGB.
+            batch_size: candidates per forward; it does not change the scores.
+        """
+        count = len(candidates)
+        return self.score_batch(
+            instructions=[instruction] * count,
+            references=[references] * count,
+            candidates=candidates,
+            batch_size=batch_size,
+        )
+
+    def score_batch(
+        self,
+        *,
+        instructions: Sequence[str],
+        references: Sequence[Sequence[Image.Image]],
+        candidates: Sequence[Image.Image],
+        batch_size: int = 16,
+    ) -> ScoreOutput:
+        """Score one candidate per row; see :meth:`score`. The values are on the CPU, in the rows' order.
+
+        Raises:
+            ValueError: when the lengths differ or a picture has an impossible shape.
+        """
+        if not len(instructions) == len(references) == len(candidates):
+            raise ValueError(
+                "expected lists of equal length, got "
+                f"{len(instructions)} instructions, {len(references)} references and {len(candidates)} candidates"
+            )
+        parts = [torch.zeros(0, len(self.dimensions))]
+        with self._evaluating(), torch.no_grad():
+            for start in range(0, len(candidates), batch_size):
+                rows = slice(start, start + batch_size)
+                inputs = self.encoder.encode(instructions[rows], references[rows], candidates[rows])
+                parts.append(self(inputs).cpu())
+        return ScoreOutput(self.dimensions, torch.cat(parts))
+
+    @contextmanager
+    def _evaluating(self) -> Iterator[None]:
+        training = self.training
+        self.eval()
+        try:
+            yield
+        finally:
+            self.train(training)
+
+    def save_pretrained(
+        self, folder: str | Path, *, notes: dict[str, Any] | None = None, include_base: bool = False
+    ) -> None:
+        """Write adapter, heads, processor, manifest and model card; the folder appears whole or not at all.
+
+        Args:
+            folder: where to; an earlier reward model there is replaced.
+            notes: what the model card should say about the training (plain values by name).
+            include_base: write the base model, with the adapter merged into it, instead of the adapter: large, but
+                it needs nothing else.
+
+        Raises:
+            UserError: when the folder holds something else or cannot be written.
+        """
+        with replace_folder(Path(folder)) as temporary:
+            base = self._write_weights(temporary, include_base)
+            save_head(self.head, temporary / HEAD_FILE)
+            self.encoder.processor.save_pretrained(str(temporary))
+            manifest = RewardModelManifest(
+                base="base" if include_base else relative_to(base, Path(folder)),
+                base_fingerprint=base_fingerprint(base),
+                dimensions=list(self.dimensions),
+                template=self.encoder.template.text,
+                end_marker=str(self.encoder.template.end_marker),
+                template_hash=self.encoder.template_hash,
+                preprocessing_hash=self.encoder.preprocessing_hash,
+                dtype=self.dtype_name,
+                lora=None if self.lora is None or include_base else asdict(self.lora),
+            )
+            (temporary / MANIFEST).write_text(manifest.model_dump_json(indent=2) + "\n", encoding="utf-8")
+            write_card(temporary, manifest, notes or {})
+
+    def _write_weights(self, folder: Path, include_base: bool) -> str:
+        """Write the adapter, or the merged base; return where the base is."""
+        if include_base:
+            vlm = copy.deepcopy(self.vlm)
+            merged = vlm.merge_and_unload() if isinstance(vlm, PeftModel) else vlm
+            merged.save_pretrained(str(folder / "base"))
+            return str(folder / "base")
+        if isinstance(self.vlm, PeftModel):
+            # "auto" would look the base model's vocabulary up on the hub.
+            self.vlm.save_pretrained(str(folder), save_embedding_layers=False)
+        return self.base
+
+
+def weights_hash(model: RewardModel) -> str:
+    """Return the sha256 (hex) of what was trained, and the fingerprint of the base below it."""
+    digest = hashlib.sha256(base_fingerprint(model.base).encode())
+    for name, value in sorted(model.state_dict().items()):
+        if name.startswith("head.") or ".lora_" in name:
+            digest.update(name.encode())
+            digest.update(value.detach().float().cpu().numpy().tobytes())
+    return digest.hexdigest()
+
+
+def _load_vlm(name: str, dtype: str) -> PreTrainedModel:
+    if dtype not in DTYPES:
+        raise UserError(f"expected dtype {', '.join(DTYPES)}, got {dtype!r}")
+    try:
+        model: PreTrainedModel = AutoModelForImageTextToText.from_pretrained(name, dtype=DTYPES[dtype])
+    except (OSError, ValueError) as error:
+        raise UserError(
+            f"expected a vision-language model that AutoModelForImageTextToText loads at {name}: {error}"
+        ) from error
+    return model
+
+
+@contextmanager
+def _seeded(seed: int) -> Iterator[None]:
+    """Draw from a generator of our own and leave torch's as it was."""
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(seed)
+        yield

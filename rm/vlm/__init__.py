@@ -1,0 +1,1 @@
+"""How to ask a vision-language model."""

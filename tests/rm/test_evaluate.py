@@ -1,0 +1,204 @@
+"""An evaluation counts what it should, survives a kill, and names every failure."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from gnomon.datasets import read_comparisons
+from gnomon.errors import UserError
+from gnomon.images import load_image
+from rm.cli import evaluate
+from rm.evaluate import format_table, read_judged, run_evaluation
+from rm.judge import RewardModelJudge
+from rm.reward_model import RewardModel
+from rm.scorers import JudgedComparison, PairSample, PointwiseScorer
+
+Write = Callable[..., Path]
+
+
+def _results(out: Path) -> dict[str, Any]:
+    loaded: dict[str, Any] = json.loads((out / "results.json").read_text())
+    return loaded
+
+
+def _samples(out: Path) -> list[dict[str, Any]]:
+    return [json.loads(line) for line in (out / "samples.jsonl").read_text().splitlines()]
+
+
+def test_a_reward_model_is_scored_as_its_scores_say(
+    base_folder: Path, write_comparisons: Write, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    root = write_comparisons(tmp_path / "data", 5)
+    model = RewardModel.from_base(base_folder, seed=2)
+    model.save_pretrained(tmp_path / "model")
+    evaluate(judge=str(tmp_path / "model"), data=str(root), out=str(tmp_path / "run"), min_margin=[0.5])
+
+    right = wrong = 0
+    for comparison in read_comparisons(root):
+        values = model.score(
+            instruction="make the circle red",
+            references=[load_image(root / comparison.references[0].path)],
+            candidates=[load_image(root / candidate.path) for candidate in comparison.candidates],
+        ).values[:, 3]
+        for i, j in ((0, 1), (0, 2), (1, 2)):
+            better = comparison.candidates[i].scores["overall"] > comparison.candidates[j].scores["overall"]
+            right, wrong = (right + 1, wrong) if (values[i] > values[j]) == better else (right, wrong + 1)
+    overall = _results(tmp_path / "run")["dimensions"]["overall"]
+    assert overall["all"]["n"] == 15
+    assert overall["all"]["strict"] == pytest.approx(right / (right + wrong))
+    assert overall["all"]["num_groups"] == 3
+    assert overall["margin>=0.5"]["n"] == 5  # only the darkest against the brightest
+    quality = _results(tmp_path / "run")["dimensions"]["visual_quality"]["all"]
+    assert (quality["n"], quality["n_ties"], quality["strict"]) == (0, 15, None)
+    lines = _samples(tmp_path / "run")
+    assert len(lines) == 5 * 3 * 4
+    first = next(line for line in lines if line["dimension"] == "overall")
+    assert first["difference"] == pytest.approx(first["scores"][0] - first["scores"][1])
+    assert first["correct"] == ((first["difference"] > 0) == (first["label"] == 1))
+    printed = capsys.readouterr().out
+    assert "overall" in printed
+    assert "margin>=0.5" in printed
+
+
+def test_control_judges_reach_what_they_must(write_comparisons: Write, tmp_path: Path) -> None:
+    root = write_comparisons(tmp_path / "data", 20)
+    for judge in ("always-first", "random", "majority"):
+        evaluate(judge=judge, data=str(root), out=str(tmp_path / judge))
+    labels = [line["label"] for line in _samples(tmp_path / "random") if line["dimension"] == "overall"]
+    skew = labels.count(1) / len(labels)
+    figures = {judge: _results(tmp_path / judge)["dimensions"] for judge in ("always-first", "random", "majority")}
+    assert figures["always-first"]["overall"]["all"]["strict"] == pytest.approx(skew)
+    assert figures["majority"]["overall"]["all"]["strict"] == pytest.approx(max(skew, 1 - skew))
+    assert figures["majority"]["visual_quality"]["all"]["tie_rule"] == 1
+    assert figures["random"]["overall"]["all"]["ci_low"] < 0.5 < figures["random"]["overall"]["all"]["ci_high"]
+
+
+def test_a_base_model_is_scored_by_untrained_heads(base_folder: Path, write_comparisons: Write, tmp_path: Path) -> None:
+    root = write_comparisons(tmp_path / "data", 2)
+    evaluate(judge=str(base_folder), data=str(root), out=str(tmp_path / "run"))
+    results = _results(tmp_path / "run")
+    assert results["judge"] == "judge (untrained heads)"
+    assert results["statuses"] == {"ok": 24}
+    with pytest.raises(UserError, match=r"reward_model\.json"):
+        evaluate(judge=str(root), data=str(root), out=str(tmp_path / "other"))
+
+
+class Interrupted(PointwiseScorer):
+    """A scorer that is killed in the middle of its second call."""
+
+    calls = 0
+
+    def samples(self, items: Sequence[JudgedComparison]) -> Iterator[PairSample]:
+        for number, sample in enumerate(super().samples(items)):
+            if self.calls == 1 and number == 5:
+                raise KeyboardInterrupt
+            yield sample
+        self.calls += 1
+
+
+def test_a_killed_run_goes_on_and_ends_the_same(
+    reward_model: RewardModel, write_comparisons: Write, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("rm.evaluate.COMPARISONS_AT_ONCE", 2)
+    root = write_comparisons(tmp_path / "data", 6)
+    items, judge = read_judged(root), RewardModelJudge(reward_model)
+
+    def run(scorer: PointwiseScorer, out: str) -> dict[str, Any]:
+        return run_evaluation(scorer, items, data=root, out=tmp_path / out, config={}, min_margins=[0.5])
+
+    whole = run(PointwiseScorer(judge, root), "whole")
+    with pytest.raises(KeyboardInterrupt):
+        run(Interrupted(judge, root), "killed")
+    assert len(_samples(tmp_path / "killed")) == 24 + 5
+    assert run(PointwiseScorer(judge, root), "killed") == whole
+    keys = [(sample["pair_id"], sample["dimension"]) for sample in _samples(tmp_path / "killed")]
+    assert len(set(keys)) == len(keys) == 72
+    again = run(PointwiseScorer(judge, root), "killed")
+    assert again == whole
+    assert (tmp_path / "killed/results.json").read_bytes() == (tmp_path / "whole/results.json").read_bytes()
+
+
+def test_an_unreadable_candidate_is_a_count_and_hurts_no_other_pair(
+    reward_model: RewardModel, write_comparisons: Write, tmp_path: Path
+) -> None:
+    root = write_comparisons(tmp_path / "data", 2)
+    picture = root / "images/0_1.png"
+    picture.write_bytes(picture.read_bytes()[:50])
+    scorer = PointwiseScorer(RewardModelJudge(reward_model), root)
+    results = run_evaluation(scorer, read_judged(root), data=root, out=tmp_path / "run", config={})
+    assert results["statuses"] == {"unreadable_image": 2 * 4, "ok": 4 * 4}
+    figures = results["dimensions"]["overall"]["all"]
+    assert (figures["n"], figures["failures"]) == (4, 2)
+    failed = [sample for sample in _samples(tmp_path / "run") if sample["status"] != "ok"]
+    assert {sample["pair_id"] for sample in failed} == {"c0-0:0-1", "c0-0:1-2"}
+    assert all(sample["difference"] is None and sample["correct"] is None for sample in failed)
+    assert all("0_1.png" in sample["reason"] for sample in failed)
+
+
+def test_two_judges_are_compared_on_their_common_pairs(
+    reward_model: RewardModel, write_comparisons: Write, tmp_path: Path
+) -> None:
+    root = write_comparisons(tmp_path / "data", 8)
+    evaluate(judge="always-first", data=str(root), out=str(tmp_path / "first"))
+    scorer = PointwiseScorer(RewardModelJudge(reward_model), root)
+    options: dict[str, Any] = {"data": root, "config": {}}
+    results = run_evaluation(scorer, read_judged(root), out=tmp_path / "a", against=tmp_path / "first", **options)
+    difference = results["against"]["strict"]["overall"]
+    own = results["dimensions"]["overall"]["all"]["strict"]
+    other = _results(tmp_path / "first")["dimensions"]["overall"]["all"]["strict"]
+    assert difference["value"] == pytest.approx(own - other)
+    assert difference["n"] == 24
+    assert difference["ci_low"] <= difference["value"] <= difference["ci_high"]
+    elsewhere = write_comparisons(tmp_path / "elsewhere", 2, seed=9)
+    evaluate(judge="random", data=str(elsewhere), out=str(tmp_path / "other"))
+    with pytest.raises(UserError, match="same pairs"):
+        run_evaluation(scorer, read_judged(root), out=tmp_path / "b", against=tmp_path / "other", **options)
+
+
+def test_dimensions_that_the_judge_lacks_are_counted(
+    base_folder: Path, write_comparisons: Write, tmp_path: Path
+) -> None:
+    root = write_comparisons(tmp_path / "data", 2)
+    judge = RewardModelJudge(RewardModel.from_base(base_folder, dimensions=["overall"]))
+    scorer = PointwiseScorer(judge, root)
+    results = run_evaluation(scorer, read_judged(root), data=root, out=tmp_path / "run", config={})
+    assert list(results["dimensions"]) == ["overall"]
+    assert results["not_applicable"] == {"instruction_awareness": 6, "visual_consistency": 6, "visual_quality": 6}
+    taste = RewardModelJudge(RewardModel.from_base(base_folder, dimensions=["taste"]))
+    with pytest.raises(UserError, match="nothing to compare"):
+        run_evaluation(PointwiseScorer(taste, root), read_judged(root), data=root, out=tmp_path / "no", config={})
+
+
+def test_a_folder_of_another_judge_is_refused(write_comparisons: Write, tmp_path: Path) -> None:
+    root = write_comparisons(tmp_path / "data", 2)
+    evaluate(judge="random", data=str(root), out=str(tmp_path / "run"))
+    with pytest.raises(UserError, match="holds another run"):
+        evaluate(judge="majority", data=str(root), out=str(tmp_path / "run"))
+
+
+def test_a_limit_takes_the_first_comparisons(write_comparisons: Write, tmp_path: Path) -> None:
+    root = write_comparisons(tmp_path / "data", 4)
+    evaluate(judge="random", data=str(root), out=str(tmp_path / "run"), limit=2)
+    assert _results(tmp_path / "run")["num_comparisons"] == 2
+    with pytest.raises(UserError, match="there are none"):
+        evaluate(judge="random", data=str(root), out=str(tmp_path / "none"), limit=0)
+
+
+def test_the_table_shows_what_is_unknown_as_a_dash() -> None:
+    figures = {
+        "n": 0,
+        "failures": 2,
+        "strict": None,
+        "half_credit": None,
+        "tie_rate": None,
+        "tie_rule": None,
+        "ci_low": None,
+        "ci_high": None,
+    }
+    line = format_table({"dimensions": {"overall": {"all": figures}}}).splitlines()[1]
+    assert line.split() == ["overall", "all", "0", "-", "-", "-", "-", "-", "2"]
