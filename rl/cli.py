@@ -1,0 +1,124 @@
+"""`gnomon rl fit | rollout | export`. Everything heavy is imported inside the commands."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Literal
+
+from gnomon.errors import UserError
+from gnomon.runs import read_manifest
+
+
+def fit(argv: list[str]) -> None:
+    """Train a generator's LoRA on a reward: LightningCLI over trainer, model and data, and a run folder.
+
+    Flags beside LightningCLI's: `--out DIR` (required), `--tracker csv|tensorboard|wandb`. Run again with the same
+    command, it goes on after the last finished iteration, or says that it is finished. Adapters are written to
+    `DIR/lora/best` (by held-out reward) and `DIR/lora/last`, the curve to `DIR/curve.jsonl`.
+
+    Args:
+        argv: the arguments after `gnomon rl fit`.
+
+    Raises:
+        UserError: when the folder belongs to another run or is in use, or something in the config cannot be had.
+    """
+    from rl.training import train
+
+    train(argv)
+
+
+def rollout(
+    model: str,
+    cases: str,
+    out: str,
+    *,
+    reward: str | None = None,
+    lora: str | None = None,
+    num_prompts: int = 3,
+    num_candidates: int = 6,
+    noise_level: float = 0.9,
+    window_first: int = 0,
+    window_size: int = 3,
+    language: str = "en",
+    seed: int = 0,
+) -> None:
+    """Sample groups of candidates by Flow-SDE and draw them as one picture, each with its reward.
+
+    Args:
+        model: the generator's folder, or its name on the hub.
+        cases: folder of cases.
+        out: the picture to write (PNG).
+        reward: folder of a reward model; without it no rewards are shown.
+        lora: adapter on top of the model.
+        num_prompts: rows of the grid, one case each.
+        num_candidates: candidates per row.
+        noise_level: of the SDE.
+        window_first: first stochastic step.
+        window_size: number of stochastic steps.
+        language: of the instructions.
+        seed: of the candidates and the choice of cases.
+
+    Raises:
+        UserError: when something cannot be loaded, or a number is out of its range.
+    """
+    from gnomon.datasets import read_cases
+    from gnomon.images import save_png
+    from rl.data import load_references, prompt_indices
+    from rl.generator import DiffusersGenerator
+    from rl.grid import GridRow, draw_grid
+    from rl.rewards import RewardModelReward, apply_reward
+    from rl.rollouts import candidate_seeds, sample_group_trajectories
+
+    if min(num_prompts, num_candidates, window_size) < 1 or noise_level <= 0:
+        raise UserError("expected num_prompts, num_candidates, window_size and noise_level above 0")
+    generator = DiffusersGenerator(model, lora=lora, language=language)
+    window = range(window_first, window_first + window_size)
+    if window.start < 0 or window.stop > generator.num_inference_steps - 1:
+        raise UserError(
+            f"expected window_first and window_size to lie in the first {generator.num_inference_steps - 1} of "
+            f"{generator.num_inference_steps} steps (the last one is never stochastic), got {window}"
+        )
+    judge = None if reward is None else RewardModelReward(reward, language=language)
+    all_cases = read_cases(cases)
+    chosen = [all_cases[index] for index in prompt_indices(len(all_cases), min(num_prompts, len(all_cases)), seed, 0)]
+    rows = []
+    for case in chosen:
+        references = load_references(cases, case)
+        conditioning = generator.condition([case], [references]).expand(num_candidates)
+        seeds = candidate_seeds(seed, 0, [case], num_candidates)
+        images = sample_group_trajectories(generator, conditioning, seeds, window, noise_level).images
+        rewards = None
+        if judge is not None:
+            rewards = apply_reward(
+                judge,
+                cases=[case] * num_candidates,
+                references=[references] * num_candidates,
+                images=images,
+                max_failed_share=1.0,
+            ).total.tolist()
+        rows.append(GridRow(generator.text(case), references, images, rewards))
+    save_png(draw_grid(rows), out)
+    print(f"wrote {out}")
+
+
+def export(run: str, out: str, *, which: Literal["best", "last"] = "best") -> None:
+    """Write a run's LoRA in diffusers' format, after the stock pipeline has shown that it does what ours does.
+
+    Args:
+        run: folder of `gnomon rl fit`.
+        out: folder for `pytorch_lora_weights.safetensors`.
+        which: the best on held-out cases, or the last.
+
+    Raises:
+        UserError: when the run has no such adapter, or it does not load into the stock pipeline.
+    """
+    from rl.export import export_lora
+
+    manifest = read_manifest(run)
+    if manifest is None or manifest.command != "rl fit":
+        raise UserError(f"expected a folder of `gnomon rl fit` at {run}")
+    report = export_lora(Path(run), Path(out), which, manifest.config)
+    print(
+        f"wrote {out}/pytorch_lora_weights.safetensors: {report.pipeline} with it makes our picture "
+        f"(up to {report.difference:.1e} of a pixel's range) and changes that of the base model by {report.change:.2g}"
+    )

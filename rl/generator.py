@@ -1,0 +1,403 @@
+"""One generator for the flow-matching pipelines of diffusers, with a velocity that carries gradients.
+
+Diffusers' Modular pipelines are sequences of blocks: encode texts and pictures, prepare latents and time steps, a
+denoising *loop*, decode. `DiffusersGenerator` runs the blocks before the loop once per case and keeps their state (the
+conditioning), drives the loop's `denoiser` block with samplers of ours, and decodes with the blocks behind the loop.
+Rollout, replay and inference call the same `velocity` on the same tensors; no pipeline is copied. All that depends on
+the young Modular API is in this file and in :mod:`rl.conditioning`; tests hold it equal to the stock pipelines.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from diffusers.modular_pipelines import LoopSequentialPipelineBlocks
+from diffusers.modular_pipelines.modular_pipeline import BlockState, PipelineState
+from PIL.Image import Image
+from torch import Tensor
+
+from gnomon.errors import UserError
+from gnomon.hashing import stable_hash, stable_seed
+from gnomon.records import Case
+from rl.conditioning import CaseState, Conditioning, form_of
+from rl.loading import SETTINGS_FILE, load_pipeline, read_settings, weights_hash
+from rl.samplers import ode_step
+
+_DTYPES = {"float32": torch.float32, "bfloat16": torch.bfloat16, "float16": torch.float16}
+_PREDICTION = "noise_pred"
+
+
+@dataclass(frozen=True)
+class _Workflow:
+    """The blocks of a pipeline that run for some inputs; `draws_latents` is one of those before the loop."""
+
+    before: list[Any]
+    draws_latents: Any
+    loop: Any
+    after: list[Any]
+
+
+class DiffusersGenerator:
+    """Makes and edits pictures with any flow-matching pipeline that diffusers has modular blocks for.
+
+    Tested with FLUX.2-klein. A model folder may hold a `gnomon.json` with `pipeline_kwargs`, `num_inference_steps`,
+    `height` and `width`; arguments given here win over it.
+
+    Attributes:
+        pipeline: the loaded `ModularPipeline`, with its components as attributes.
+        num_conditionings: how many cases went through the blocks before the loop so far.
+    """
+
+    def __init__(
+        self,
+        model: str,
+        *,
+        revision: str | None = None,
+        dtype: str = "float32",
+        device: str = "cpu",
+        num_inference_steps: int | None = None,
+        height: int | None = None,
+        width: int | None = None,
+        pipeline_kwargs: dict[str, Any] | None = None,
+        language: str = "en",
+        batch_size: int = 32,
+        lora: str | None = None,
+    ) -> None:
+        """Load the pipeline.
+
+        Args:
+            model: a folder in diffusers' format, or a name on the Hugging Face hub.
+            revision: branch, tag or commit on the hub.
+            dtype: "float32", "bfloat16" or "float16".
+            device: where the models live.
+            num_inference_steps: sampling steps; default from `gnomon.json`, else 8.
+            height: of the pictures, in pixels; default from `gnomon.json`, else what the pipeline takes (mostly the
+                size of the first reference).
+            width: likewise.
+            pipeline_kwargs: further inputs of the pipeline, such as `max_sequence_length`.
+            language: of the instructions: "en", "zh" or "mixed" (per case, by a hash of its id).
+            batch_size: largest number of samples in one forward pass without gradients, and in one decoding.
+            lora: folder of a LoRA in diffusers' format that is loaded on top.
+
+        Raises:
+            UserError: when model or LoRA cannot be loaded, a setting is out of its range, or the pipeline has no
+                such input.
+        """
+        if dtype not in _DTYPES:
+            raise UserError(f"expected dtype {', '.join(_DTYPES)}, got {dtype!r}")
+        if language not in ("en", "zh", "mixed"):
+            raise UserError(f"expected language 'en', 'zh' or 'mixed', got {language!r}")
+        if batch_size < 1:
+            raise UserError(f"expected batch_size >= 1, got {batch_size}")
+        settings = read_settings(Path(model))
+        self.model = model
+        self.dtype = _DTYPES[dtype]
+        self.language = language
+        self.batch_size = batch_size
+        self.num_inference_steps: int = num_inference_steps or settings.get("num_inference_steps") or 8
+        self.height: int | None = height or settings.get("height")
+        self.width: int | None = width or settings.get("width")
+        self.pipeline_kwargs: dict[str, Any] = {**settings.get("pipeline_kwargs", {}), **(pipeline_kwargs or {})}
+        self.num_conditionings = 0
+        self._workflows: dict[frozenset[str], _Workflow] = {}
+        self.pipeline = load_pipeline(model, revision, self.dtype)
+        self._refuse_unknown_inputs()
+        self.to(device)
+        self._lora_hash: str | None = None
+        if lora is not None:
+            self.load_lora(lora)
+
+    def _refuse_unknown_inputs(self) -> None:
+        known = {parameter.name for parameter in self.pipeline.blocks.inputs if parameter.name is not None}
+        unknown = sorted(set(self.pipeline_kwargs) - known)
+        if unknown:
+            raise UserError(
+                f"{type(self.pipeline).__name__} has no input {', '.join(unknown)} (in pipeline_kwargs or "
+                f"{SETTINGS_FILE}); it takes {', '.join(sorted(known))}"
+            )
+
+    @property
+    def transformer(self) -> torch.nn.Module:
+        """The model that predicts velocities."""
+        transformer: torch.nn.Module = self.pipeline.transformer
+        return transformer
+
+    @property
+    def device(self) -> torch.device:
+        """Where the transformer is."""
+        return next(self.transformer.parameters()).device
+
+    def to(self, device: str | torch.device) -> None:
+        """Move all models to `device`."""
+        self.pipeline.to(device)
+
+    def load_lora(self, folder: str) -> None:
+        """Load a LoRA as any user of diffusers would.
+
+        Raises:
+            UserError: when the pipeline cannot take one, or none of its weights found a place.
+        """
+        try:
+            self.pipeline.load_lora_weights(folder)
+        except (AttributeError, OSError, ValueError) as error:
+            raise UserError(f"could not load the LoRA at {folder} into {self.model}: {error}") from error
+        # Weights whose names fit nothing load as nothing at all, with no more than a warning.
+        if not any("lora_" in name for name, _ in self.transformer.named_parameters()):
+            raise UserError(
+                f"expected a LoRA in diffusers' format at {folder}, but none of its weights fit the transformer of "
+                f"{self.model}; export it with `gnomon rl export`"
+            )
+
+        self._lora_hash = weights_hash(Path(folder))
+
+    @property
+    def fingerprint(self) -> str:
+        """Tell generators apart that make other pictures: by settings, adapter and a sample of the model's bytes."""
+        settings = {
+            "model": self.model,
+            "weights": weights_hash(Path(self.model)),
+            "lora": self._lora_hash,
+            "dtype": str(self.dtype),
+            "num_inference_steps": self.num_inference_steps,
+            "height": self.height,
+            "width": self.width,
+            "pipeline_kwargs": self.pipeline_kwargs,
+            "language": self.language,
+        }
+        return stable_hash(settings)
+
+    def text(self, case: Case) -> str:
+        """Return the instruction in the language that this generator asks in."""
+        language = self.language
+        if language == "mixed":
+            language = ("en", "zh")[stable_seed("language", case.id) % 2]
+        return case.instruction.get(language)
+
+    @torch.no_grad()
+    def condition(self, cases: Sequence[Case], references: Sequence[Sequence[Image]]) -> Conditioning:
+        """Run the blocks before the loop, once per case.
+
+        Args:
+            cases: what to make.
+            references: per case its pictures, in the order of `case.references`; may be empty.
+
+        Returns:
+            One row per case; see `Conditioning.expand` for groups.
+
+        Raises:
+            ValueError: when the lengths differ or the pipeline refuses a picture.
+        """
+        if len(cases) != len(references):
+            raise ValueError(f"expected references for each of {len(cases)} cases, got {len(references)}")
+        with self._without_autocast():
+            return Conditioning(
+                tuple(self._condition(case, list(pictures)) for case, pictures in zip(cases, references, strict=True))
+            )
+
+    def _without_autocast(self) -> torch.autocast:
+        # A trainer's mixed precision is meant for the transformer; texts and pictures are encoded as they always are.
+        return torch.autocast(self.device.type, enabled=False)
+
+    def _condition(self, case: Case, pictures: list[Image]) -> CaseState:
+        self.num_conditionings += 1
+        inputs: dict[str, Any] = {
+            "prompt": self.text(case),
+            "num_inference_steps": self.num_inference_steps,
+            "height": self.height,
+            "width": self.width,
+            # Only latents that are thrown away are drawn from it, but the global generator stays untouched.
+            "generator": torch.Generator().manual_seed(0),
+            **self.pipeline_kwargs,
+        }
+        if pictures:
+            inputs["image"] = pictures if len(pictures) > 1 else pictures[0]
+        key = frozenset(name for name, value in inputs.items() if value is not None)
+        workflow = self._workflow(key)
+        state = PipelineState()
+        for parameter in self.pipeline.blocks.inputs:
+            if parameter.name is not None:
+                state.set(parameter.name, inputs.get(parameter.name, parameter.default), parameter.kwargs_type)
+        before_latents: dict[str, Any] = {}
+        for block in workflow.before:
+            if block is workflow.draws_latents:
+                before_latents = {name: state.get(name) for name in _input_names(block)}
+            _, state = block(self.pipeline, state)
+        loop_state = {
+            key: value for key, value in vars(workflow.loop.get_block_state(state)).items() if key != "latents"
+        }
+        names = {name for block in workflow.after for name in _input_names(block)}
+        after_state = {name: state.get(name) for name in sorted(names - {"latents"})}
+        latents: Tensor = state.get("latents")
+        return CaseState(
+            case_id=case.id,
+            workflow=key,
+            loop=loop_state,
+            after=after_state,
+            before_latents=before_latents,
+            sigmas=_checked_sigmas(self.pipeline.scheduler.sigmas, len(state.get("timesteps"))),
+            latent_shape=tuple(latents.shape[1:]),
+            latent_dtype=latents.dtype,
+            form=(key, tuple(latents.shape), form_of("loop", loop_state), form_of("after", after_state)),
+        )
+
+    def _workflow(self, given: frozenset[str]) -> _Workflow:
+        """Return the blocks that run when these inputs are given."""
+        if given not in self._workflows:
+            chosen = self.pipeline.blocks.get_execution_blocks(**dict.fromkeys(given, True))
+            blocks = list(chosen.sub_blocks.values())
+            loops = [place for place, block in enumerate(blocks) if isinstance(block, LoopSequentialPipelineBlocks)]
+            if len(loops) != 1 or "denoiser" not in blocks[loops[0]].sub_blocks:
+                raise UserError(
+                    f"expected a pipeline with one denoising loop that has a 'denoiser' block, got "
+                    f"{type(self.pipeline).__name__} with {len(loops)} loops; this family is not supported"
+                )
+            before, after = blocks[: loops[0]], blocks[loops[0] + 1 :]
+            (draws_latents,) = [block for block in before if _draws_latents(block)]
+            self._workflows[given] = _Workflow(before, draws_latents, blocks[loops[0]], after)
+        return self._workflows[given]
+
+    @torch.no_grad()
+    def initial_latents(self, conditioning: Conditioning, seeds: Sequence[int]) -> Tensor:
+        """Draw the noise that sampling starts from, one generator per row.
+
+        A row depends on its seed alone, and is the noise that the stock pipeline starts from when it is called with
+        `generator=torch.Generator().manual_seed(seed)`.
+
+        Args:
+            conditioning: the rows.
+            seeds: one per row, 0..2^63 - 1.
+
+        Returns:
+            float32 `[rows, tokens, channels]` on the device of the model.
+        """
+        if len(seeds) != len(conditioning):
+            raise ValueError(f"expected {len(conditioning)} seeds, one per row, got {len(seeds)}")
+        rows = []
+        for case_state, seed in zip(conditioning.states, seeds, strict=True):
+            block = self._workflow(case_state.workflow).draws_latents
+            state = PipelineState()
+            for name, value in case_state.before_latents.items():
+                state.set(name, value)
+            state.set("generator", torch.Generator().manual_seed(seed))
+            rows.append(block(self.pipeline, state)[1].get("latents"))
+        return torch.cat(rows).float()
+
+    def velocity(self, conditioning: Conditioning, latents: Tensor, step: int) -> Tensor:
+        """Predict the velocity of latents at a step of the schedule, with guidance where the pipeline has it.
+
+        Gradients reach the transformer unless the caller turns them off. Rows of different form (another number or
+        size of references) go through the model one form after the other.
+
+        Args:
+            conditioning: one state per row.
+            latents: float32 `[rows, tokens, channels]`.
+            step: index into `conditioning.sigmas`, 0..steps - 1.
+
+        Returns:
+            float32 `[rows, tokens, channels]`.
+        """
+        groups = conditioning.rows_by_form()
+        if len(groups) == 1:
+            return self._velocity(conditioning, latents, step)
+        parts = [self._velocity(conditioning.select(rows), latents[rows], step) for rows in groups]
+        order = torch.tensor([row for rows in groups for row in rows], device=latents.device)
+        return torch.cat(parts).index_select(0, order.argsort())
+
+    def _velocity(self, conditioning: Conditioning, latents: Tensor, step: int) -> Tensor:
+        first = conditioning.states[0]
+        values = conditioning.batch("loop")
+        timestep = values["timesteps"][step]
+        block_state = BlockState(**values, latents=latents.to(first.latent_dtype))
+        for name, block in self._workflow(first.workflow).loop.sub_blocks.items():
+            # Diffusers decorates the blocks with no_grad; below the decorator they are differentiable.
+            call = getattr(type(block).__call__, "__wrapped__", type(block).__call__)
+            call(block, self.pipeline, block_state, i=step, t=timestep)
+            if name == "denoiser":
+                break
+        prediction: Tensor = getattr(block_state, _PREDICTION)
+        return prediction.float()
+
+    def decode(self, conditioning: Conditioning, latents: Tensor) -> list[Image]:
+        """Turn clean latents `[rows, tokens, channels]` into pictures, in the order of the rows."""
+        return self._decode(conditioning, latents, "pil")
+
+    def decode_pixels(self, conditioning: Conditioning, latents: Tensor) -> np.ndarray:
+        """Turn clean latents into pixels `[rows, height, width, 3]` in 0..1, before they are rounded to 8 bits."""
+        return np.stack(self._decode(conditioning, latents, "np"))
+
+    @torch.no_grad()
+    def _decode(self, conditioning: Conditioning, latents: Tensor, output_type: str) -> list[Any]:
+        pictures: dict[int, Any] = {}
+        for rows in self.chunks(conditioning):
+            part = conditioning.select(rows)
+            state = PipelineState()
+            for name, value in part.batch("after").items():
+                state.set(name, value)
+            state.set("latents", latents[rows].to(part.states[0].latent_dtype))
+            state.set("output_type", output_type)
+            with self._without_autocast():
+                for block in self._workflow(part.states[0].workflow).after:
+                    _, state = block(self.pipeline, state)
+            pictures.update(zip(rows, state.get("images"), strict=True))
+        return [pictures[row] for row in range(len(conditioning))]
+
+    def chunks(self, conditioning: Conditioning) -> list[list[int]]:
+        """Cut rows into batches of one form and at most `batch_size` samples."""
+        return [
+            rows[start : start + self.batch_size]
+            for rows in conditioning.rows_by_form()
+            for start in range(0, len(rows), self.batch_size)
+        ]
+
+    @torch.no_grad()
+    def sample(self, conditioning: Conditioning, latents: Tensor) -> Tensor:
+        """Walk the ODE from initial latents to clean ones, float32 `[rows, tokens, channels]`."""
+        sigmas = conditioning.sigmas
+        result = torch.empty_like(latents)
+        for rows in self.chunks(conditioning):
+            part, current = conditioning.select(rows), latents[rows]
+            for step in range(len(sigmas) - 1):
+                current = ode_step(current, self.velocity(part, current, step), sigmas[step], sigmas[step + 1])
+            result[rows] = current
+        return result
+
+    def generate(
+        self, cases: Sequence[Case], references: Sequence[Sequence[Image]], seeds: Sequence[int]
+    ) -> list[Image]:
+        """Make one picture per case with the ODE sampler.
+
+        The picture of a seed is that of the stock pipeline with `generator=torch.Generator().manual_seed(seed)`.
+
+        Args:
+            cases: what to make; a case may stand here several times with different seeds.
+            references: per case its pictures.
+            seeds: one per case.
+
+        Returns:
+            RGB pictures in the order of `cases`.
+        """
+        conditioning = self.condition(cases, references)
+        return self.decode(conditioning, self.sample(conditioning, self.initial_latents(conditioning, seeds)))
+
+
+def _input_names(block: Any) -> list[str]:
+    return [parameter.name for parameter in block.inputs if parameter.name is not None]
+
+
+def _draws_latents(block: Any) -> bool:
+    return "latents" in block.intermediate_output_names and "generator" in _input_names(block)
+
+
+def _checked_sigmas(sigmas: Tensor, num_steps: int) -> Tensor:
+    sigmas = sigmas.detach().to("cpu", torch.float32)
+    if len(sigmas) != num_steps + 1 or sigmas[-1] != 0 or bool((sigmas.diff() >= 0).any()):
+        raise UserError(
+            f"expected a flow-matching schedule of {num_steps} steps that decreases to 0, got {sigmas.tolist()}; "
+            "pipelines with another kind of scheduler are not supported"
+        )
+    return sigmas.clone()

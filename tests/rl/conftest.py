@@ -1,0 +1,144 @@
+"""A tiny random FLUX.2-klein editor of the real classes, and small folders of cases to edit with it."""
+
+from __future__ import annotations
+
+import importlib
+import sys
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from PIL import Image
+
+from gnomon.datasets import write_records
+from gnomon.images import save_png
+from gnomon.records import Case, Reference, Text
+
+PIPELINE_KWARGS = {"max_sequence_length": 12, "text_encoder_out_layers": [1, 2]}
+
+
+@pytest.fixture(scope="session")
+def tiny_editor(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Save a FLUX.2-klein pipeline with random weights: 64 x 64 pictures, 16 tokens of 32 channels."""
+    from diffusers import (
+        AutoencoderKLFlux2,
+        FlowMatchEulerDiscreteScheduler,
+        Flux2KleinPipeline,
+        Flux2Transformer2DModel,
+    )
+    from tokenizers.pre_tokenizers import ByteLevel
+    from transformers import Qwen2Tokenizer, Qwen3Config, Qwen3ForCausalLM
+
+    specials = ["<|endoftext|>", "<|im_start|>", "<|im_end|>"]
+    vocabulary = {token: index for index, token in enumerate([*specials, *sorted(ByteLevel.alphabet())])}
+    tokenizer = Qwen2Tokenizer(vocab=vocabulary, merges=[], unk_token=specials[0], pad_token=specials[0])
+    tokenizer.chat_template = "{{ messages[0]['content'] }}"
+    with torch.random.fork_rng():
+        torch.manual_seed(0)
+        pipeline = Flux2KleinPipeline(
+            scheduler=FlowMatchEulerDiscreteScheduler(shift=3.0, use_dynamic_shifting=True),
+            vae=AutoencoderKLFlux2(
+                block_out_channels=(8, 8, 8, 8),
+                down_block_types=("DownEncoderBlock2D",) * 4,
+                up_block_types=("UpDecoderBlock2D",) * 4,
+                layers_per_block=1,
+                latent_channels=8,
+                norm_num_groups=4,
+                mid_block_add_attention=False,
+            ),
+            text_encoder=Qwen3ForCausalLM(
+                Qwen3Config(
+                    vocab_size=len(vocabulary), hidden_size=16, intermediate_size=32, num_hidden_layers=2,
+                    num_attention_heads=2, num_key_value_heads=2, head_dim=8, tie_word_embeddings=True,
+                )
+            ),
+            tokenizer=tokenizer,
+            transformer=Flux2Transformer2DModel(
+                in_channels=32, num_layers=1, num_single_layers=1, attention_head_dim=16, num_attention_heads=2,
+                joint_attention_dim=32, timestep_guidance_channels=16, axes_dims_rope=(4, 4, 4, 4),
+                guidance_embeds=False,
+            ),
+            is_distilled=True,
+        )  # fmt: skip
+    folder = tmp_path_factory.mktemp("tiny_editor")
+    pipeline.save_pretrained(folder)
+    return folder
+
+
+def make_case(index: int, num_references: int = 1) -> Case:
+    return Case(
+        id=f"case-{index}",
+        benchmark="toy",
+        task="recolour",
+        instruction=Text(en=f"make it {index}", zh=f"变成{index}"),
+        references=[Reference(path=f"images/{index}_{place}.png") for place in range(num_references)],
+    )
+
+
+@pytest.fixture(scope="session")
+def pictures() -> list[Image.Image]:
+    """Return four different pictures of 64 x 64."""
+    rng = np.random.default_rng(0)
+    return [Image.fromarray(rng.integers(0, 256, (64, 64, 3), dtype=np.uint8)) for _ in range(4)]
+
+
+@pytest.fixture(scope="session")
+def case_folders(tmp_path_factory: pytest.TempPathFactory, pictures: list[Image.Image]) -> tuple[Path, Path]:
+    """Write two folders, 5 cases to train on and 3 held out; every third case has two references."""
+    folders = []
+    for name, indices in (("train", range(5)), ("validation", range(5, 8))):
+        root = tmp_path_factory.mktemp(name)
+        cases = [make_case(index, 2 if index % 3 == 2 else 1) for index in indices]
+        for case in cases:
+            for place, reference in enumerate(case.references):
+                save_png(pictures[place], root / reference.path)
+        write_records(root / "cases.jsonl", cases)
+        folders.append(root)
+    return folders[0], folders[1]
+
+
+TOY_REWARDS = '''
+"""Rewards that need no judge, as a user would write them into a file of their own."""
+
+import numpy as np
+import torch
+
+from rl.rewards import RewardOutput
+
+
+class Brightness:
+    """Mean of all channels, 0..1."""
+
+    def __init__(self, scale: float = 1.0) -> None:
+        self.scale = scale
+
+    def __call__(self, *, cases, references, images):
+        values = torch.tensor([float(np.asarray(image).mean()) / 255 * self.scale for image in images])
+        return RewardOutput(values, {"brightness": values}, torch.zeros(len(images), dtype=torch.bool))
+'''
+
+
+@pytest.fixture
+def toy_rewards(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> ModuleType:
+    """Make `toy_rewards` importable, for class paths in configs, and return it."""
+    folder = tmp_path / "user_code"
+    folder.mkdir()
+    (folder / "toy_rewards.py").write_text(TOY_REWARDS)
+    monkeypatch.syspath_prepend(folder)
+    monkeypatch.delitem(sys.modules, "toy_rewards", raising=False)
+    return importlib.import_module("toy_rewards")
+
+
+@pytest.fixture
+def generator_settings(tiny_editor: Path) -> dict[str, Any]:
+    """Return arguments of a `DiffusersGenerator` that takes 5 steps to a picture of 64 x 64."""
+    return {
+        "model": str(tiny_editor),
+        "num_inference_steps": 5,
+        "height": 64,
+        "width": 64,
+        "pipeline_kwargs": PIPELINE_KWARGS,
+    }

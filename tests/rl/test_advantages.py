@@ -1,0 +1,94 @@
+"""Group advantages against numpy and by their invariants."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+
+from rl.advantages import group_advantages
+
+rewards_in_a_group = st.lists(st.floats(-10, 10), min_size=2, max_size=12)
+
+
+def test_known_answer_with_two_groups_in_mixed_order() -> None:
+    rewards = torch.tensor([1.0, 10.0, 3.0, 30.0, 5.0])
+    result = group_advantages(rewards, ["a", "b", "a", "b", "a"], epsilon=0.1)
+    std_a, std_b = np.std([1, 3, 5]), np.std([10, 30])
+    scale_a, scale_b = float(std_a) + 0.1, float(std_b) + 0.1
+    expected = np.array([-2 / scale_a, -10 / scale_b, 0, 10 / scale_b, 2 / scale_a])
+    np.testing.assert_allclose(result.values.numpy(), expected)
+    np.testing.assert_allclose(result.group_std.numpy(), [std_a, std_b])
+    assert result.values.dtype == torch.float64
+
+
+def test_global_std_and_no_std_keep_the_mean_of_the_group() -> None:
+    rewards = [0.0, 1.0, 10.0, 14.0]
+    ids = [0, 0, 1, 1]
+    overall = group_advantages(torch.tensor(rewards), ids, epsilon=0.0, std_mode="global")
+    np.testing.assert_allclose(overall.values.numpy(), np.array([-0.5, 0.5, -2, 2]) / np.std(rewards))
+    none = group_advantages(torch.tensor(rewards), ids, std_mode="none")
+    np.testing.assert_allclose(none.values.numpy(), [-0.5, 0.5, -2, 2])
+
+
+def test_a_constant_group_has_exactly_zero_advantage_where_float32_would_not() -> None:
+    rewards = torch.full((12,), 0.98)
+    naive = (rewards - rewards.mean()) / (rewards.std() + 1e-8)
+    assert naive.abs().max() > 0  # what a float32 mean makes of it
+    result = group_advantages(rewards, ["a"] * 12, epsilon=0.0)
+    assert torch.equal(result.values, torch.zeros(12, dtype=torch.float64))
+    assert result.zero_std.tolist() == [True]
+
+
+def test_a_group_of_one_has_zero_advantage() -> None:
+    assert group_advantages(torch.tensor([3.0]), ["alone"]).values.tolist() == [0.0]
+
+
+def test_failed_rewards_are_masked_and_change_no_other_advantage() -> None:
+    clean = group_advantages(torch.tensor([1.0, 2.0, 4.0]), ["a"] * 3)
+    rewards = torch.tensor([1.0, float("nan"), 2.0, 1000.0, 4.0])
+    failed = torch.tensor([False, False, False, True, False])
+    result = group_advantages(rewards, ["a"] * 5, failed=failed)
+    assert result.valid.tolist() == [True, False, True, False, True]
+    assert result.values[~result.valid].tolist() == [0.0, 0.0]
+    torch.testing.assert_close(result.values[result.valid], clean.values)
+
+
+def test_a_rollout_where_everything_failed_gives_zeros() -> None:
+    result = group_advantages(torch.tensor([float("nan")] * 2), ["a", "a"], std_mode="global")
+    assert result.values.tolist() == [0.0, 0.0]
+    assert result.group_std.tolist() == []
+
+
+def test_large_ids_that_float32_would_merge_stay_apart() -> None:
+    rewards = torch.tensor([0.0, 1.0, 0.0, 1.0])
+    together = group_advantages(rewards, [2**60, 2**60, 2**60 + 1, 2**60 + 1])
+    assert len(together.group_std) == 2
+
+
+@given(rewards=rewards_in_a_group, shift=st.floats(-5, 5))
+def test_advantages_are_centred_bounded_and_do_not_see_a_constant_added_to_all_rewards(
+    rewards: list[float], shift: float
+) -> None:
+    exact = torch.tensor(rewards, dtype=torch.float64)
+    result = group_advantages(exact, ["a"] * len(rewards), epsilon=0.02, clip=100.0)
+    moved = group_advantages(exact + shift, ["a"] * len(rewards), epsilon=0.02, clip=100.0)
+    assert abs(result.values.sum().item()) < 1e-6
+    torch.testing.assert_close(result.values, moved.values, atol=1e-6, rtol=1e-6)
+    assert result.values.abs().max() <= len(rewards) ** 0.5
+
+
+def test_advantages_are_clipped() -> None:
+    rewards = torch.tensor([0.0] * 99 + [1.0])
+    assert group_advantages(rewards, ["a"] * 100, clip=5.0).values.max() == 5.0
+
+
+def test_bad_arguments_are_refused() -> None:
+    with pytest.raises(ValueError, match="one length"):
+        group_advantages(torch.zeros(3), ["a"] * 2)
+    with pytest.raises(ValueError, match="epsilon"):
+        group_advantages(torch.zeros(2), ["a"] * 2, epsilon=-1.0)
+    with pytest.raises(ValueError, match="std_mode"):
+        group_advantages(torch.zeros(2), ["a"] * 2, std_mode="batch")  # type: ignore[arg-type]

@@ -1,0 +1,221 @@
+"""The generator against the stock pipelines of diffusers, on a tiny FLUX.2-klein of the real classes."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from diffusers import Flux2KleinPipeline
+from PIL.Image import Image
+
+from gnomon.errors import UserError
+from gnomon.records import Case, Text
+from rl.generator import DiffusersGenerator
+
+SETTINGS: dict[str, Any] = {"num_inference_steps": 4, "height": 64, "width": 64}
+
+
+def make_case(name: str, text: str = "make it red") -> Case:
+    return Case(id=name, benchmark="toy", task="recolour", instruction=Text(en=text, zh="变红"))
+
+
+@pytest.fixture(scope="module")
+def kwargs() -> dict[str, Any]:
+    return {"max_sequence_length": 12, "text_encoder_out_layers": [1, 2]}
+
+
+@pytest.fixture(scope="module")
+def generator(tiny_editor: Path, kwargs: dict[str, Any]) -> DiffusersGenerator:
+    return DiffusersGenerator(str(tiny_editor), **SETTINGS, pipeline_kwargs=kwargs)
+
+
+@pytest.fixture(scope="module")
+def stock(tiny_editor: Path) -> Any:
+    pipeline: Any = Flux2KleinPipeline.from_pretrained(tiny_editor)
+    pipeline.set_progress_bar_config(disable=True)
+    return pipeline
+
+
+@pytest.mark.parametrize("num_references", [0, 1, 2])
+def test_our_ode_is_the_stock_pipeline_and_the_modular_one(
+    num_references: int, generator: DiffusersGenerator, stock: Any, kwargs: dict[str, Any], pictures: list[Image]
+) -> None:
+    references = pictures[:num_references]
+    conditioning = generator.condition([make_case("a")], [references])
+    ours = generator.sample(conditioning, generator.initial_latents(conditioning, [7]))
+    call = {"prompt": "make it red", "image": references or None, **SETTINGS, **kwargs}
+
+    final: list[torch.Tensor] = []
+
+    def keep(_pipeline: Any, _step: int, _timestep: Any, values: dict[str, torch.Tensor]) -> dict[str, torch.Tensor]:
+        final.append(values["latents"])
+        return {}
+
+    stock(**call, generator=torch.Generator().manual_seed(7), output_type="latent", callback_on_step_end=keep)
+    torch.testing.assert_close(ours, final[-1], atol=1e-5, rtol=0)
+
+    (picture,) = generator.generate([make_case("a")], [references], [7])
+    for theirs in (
+        stock(**call, generator=torch.Generator().manual_seed(7)).images[0],
+        generator.pipeline(**call, generator=torch.Generator().manual_seed(7), output="images")[0],
+    ):
+        assert np.abs(np.asarray(picture).astype(int) - np.asarray(theirs).astype(int)).max() <= 1
+
+
+def test_a_batch_of_cases_with_other_texts_and_numbers_of_references_equals_one_by_one(
+    generator: DiffusersGenerator, pictures: list[Image]
+) -> None:
+    cases = [make_case("a"), make_case("b", "make it blue"), make_case("c", "remove it"), make_case("d", "add it")]
+    references = [pictures[:1], pictures[:2], pictures[1:2], []]
+    conditioning = generator.condition(cases, references)
+    latents = generator.initial_latents(conditioning, [1, 2, 3, 4])
+    together = generator.velocity(conditioning, latents, 1)
+    assert generator.decode(conditioning, latents)[3].size == (64, 64)
+    for row in range(4):
+        alone = generator.velocity(conditioning.select([row]), latents[row : row + 1], 1)
+        torch.testing.assert_close(together[row], alone[0], atol=1e-5, rtol=0)
+    assert (together[0] - together[2]).abs().max() > 1e-3
+
+
+def test_references_of_equal_token_count_but_other_shape_are_not_put_into_one_batch(
+    generator: DiffusersGenerator, pictures: list[Image]
+) -> None:
+    wide, tall = pictures[0].resize((128, 64)), pictures[0].resize((64, 128))
+    conditioning = generator.condition([make_case("a")] * 3, [[wide], [tall], [wide]])
+    assert conditioning.rows_by_form() == [[0, 2], [1]]
+    latents = generator.initial_latents(conditioning, [1, 1, 1])
+    alone = generator.velocity(conditioning.select([1]), latents[1:2], 0)
+    torch.testing.assert_close(generator.velocity(conditioning, latents, 0)[1], alone[0], atol=1e-5, rtol=0)
+
+
+def test_two_prompts_give_two_embeddings(generator: DiffusersGenerator, pictures: list[Image]) -> None:
+    conditioning = generator.condition([make_case("a"), make_case("b", "make it blue")], [pictures[:1]] * 2)
+    first, second = conditioning.batch("loop")["prompt_embeds"]
+    assert not torch.equal(first, second)
+
+
+def test_conditioning_is_computed_once_per_case_and_shared_by_the_group(
+    tiny_editor: Path, kwargs: dict[str, Any], pictures: list[Image]
+) -> None:
+    generator = DiffusersGenerator(str(tiny_editor), **SETTINGS, pipeline_kwargs=kwargs)
+    conditioning = generator.condition([make_case("a"), make_case("b")], [pictures[:1]] * 2).expand(3)
+    assert generator.num_conditionings == 2
+    assert conditioning.case_ids == ["a", "a", "a", "b", "b", "b"]
+    assert len({id(state) for state in conditioning.states}) == 2
+
+
+def test_velocity_carries_gradients_into_the_transformer_and_conditioning_carries_none(
+    tiny_editor: Path, kwargs: dict[str, Any], pictures: list[Image]
+) -> None:
+    generator = DiffusersGenerator(str(tiny_editor), **SETTINGS, pipeline_kwargs=kwargs)
+    generator.transformer.requires_grad_(True)
+    conditioning = generator.condition([make_case("a"), make_case("b")], [pictures[:1], pictures[:2]])
+    velocity = generator.velocity(conditioning, generator.initial_latents(conditioning, [1, 2]), 0)
+    parameters = dict(generator.transformer.named_parameters())
+    # Raises for a parameter that took no part.
+    gradients = torch.autograd.grad(velocity.square().mean(), list(parameters.values()))
+    assert any(bool((gradient != 0).any()) for gradient in gradients)
+    assert not conditioning.select([0]).batch("loop")["prompt_embeds"].requires_grad
+
+
+def test_seeds_decide_alone_and_the_global_generator_is_left_alone(
+    generator: DiffusersGenerator, pictures: list[Image]
+) -> None:
+    before = torch.get_rng_state()
+    conditioning = generator.condition([make_case("a")] * 3, [pictures[:1]] * 3)
+    latents = generator.initial_latents(conditioning, [5, 6, 5])
+    assert torch.equal(latents[0], latents[2])
+    assert not torch.equal(latents[0], latents[1])
+    assert torch.equal(before, torch.get_rng_state())
+
+
+def test_the_batch_size_of_forward_passes_changes_no_picture(
+    tiny_editor: Path, kwargs: dict[str, Any], pictures: list[Image]
+) -> None:
+    cases, references = [make_case("a"), make_case("b", "x"), make_case("c", "y")], [pictures[:1]] * 3
+    images = [
+        DiffusersGenerator(str(tiny_editor), **SETTINGS, pipeline_kwargs=kwargs, batch_size=size).generate(
+            cases, references, [1, 2, 3]
+        )
+        for size in (1, 2, 8)
+    ]
+    for other in images[1:]:
+        for ours, theirs in zip(images[0], other, strict=True):
+            assert np.abs(np.asarray(ours).astype(int) - np.asarray(theirs).astype(int)).max() <= 1
+
+
+def test_cases_of_different_sizes_are_refused_with_the_way_out(
+    tiny_editor: Path, kwargs: dict[str, Any], pictures: list[Image]
+) -> None:
+    generator = DiffusersGenerator(str(tiny_editor), num_inference_steps=4, pipeline_kwargs=kwargs)
+    conditioning = generator.condition(
+        [make_case("a"), make_case("b")], [pictures[:1], [pictures[0].resize((128, 128))]]
+    )
+    with pytest.raises(ValueError, match="set height and width"):
+        _ = conditioning.sigmas
+
+
+def test_the_settings_file_of_a_model_gives_defaults_that_arguments_override(
+    tiny_editor: Path, kwargs: dict[str, Any], pictures: list[Image], tmp_path: Path
+) -> None:
+    folder = tmp_path / "editor"
+    shutil.copytree(tiny_editor, folder)
+    (folder / "gnomon.json").write_text(json.dumps({"pipeline_kwargs": kwargs, **SETTINGS}))
+    from_file = DiffusersGenerator(str(folder))
+    assert (from_file.num_inference_steps, from_file.height, from_file.width) == (4, 64, 64)
+    assert DiffusersGenerator(str(folder), num_inference_steps=2).num_inference_steps == 2
+    (picture,) = from_file.generate([make_case("a")], [pictures[:1]], [7])
+    explicit = DiffusersGenerator(str(tiny_editor), **SETTINGS, pipeline_kwargs=kwargs)
+    assert picture == explicit.generate([make_case("a")], [pictures[:1]], [7])[0]
+
+    (folder / "gnomon.json").write_text(json.dumps({"steps": 4}))
+    with pytest.raises(UserError, match="steps"):
+        DiffusersGenerator(str(folder))
+
+
+def test_instructions_come_in_the_language_asked_for(tiny_editor: Path, generator: DiffusersGenerator) -> None:
+    assert generator.text(make_case("a")) == "make it red"
+    chinese = DiffusersGenerator(str(tiny_editor), language="zh")
+    assert chinese.text(make_case("a")) == "变红"
+    mixed = DiffusersGenerator(str(tiny_editor), language="mixed")
+    texts = [mixed.text(make_case(str(number))) for number in range(20)]
+    assert set(texts) == {"make it red", "变红"}
+    assert texts == [mixed.text(make_case(str(number))) for number in range(20)]
+
+
+def test_the_fingerprint_tells_settings_and_weights_apart(
+    tiny_editor: Path, generator: DiffusersGenerator, kwargs: dict[str, Any]
+) -> None:
+    again = DiffusersGenerator(str(tiny_editor), **SETTINGS, pipeline_kwargs=kwargs)
+    assert again.fingerprint == generator.fingerprint
+    other = DiffusersGenerator(str(tiny_editor), **{**SETTINGS, "num_inference_steps": 3}, pipeline_kwargs=kwargs)
+    assert other.fingerprint != generator.fingerprint
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"model": "/no/such/folder"}, "no/such/folder"),
+        ({"dtype": "int8"}, "dtype"),
+        ({"language": "fr"}, "language"),
+        ({"batch_size": 0}, "batch_size"),
+        ({"pipeline_kwargs": {"max_length": 3}}, "max_length"),
+        ({"lora": "/no/such/lora"}, "LoRA"),
+    ],
+)
+def test_bad_settings_name_the_thing(change: dict[str, Any], message: str, tiny_editor: Path) -> None:
+    with pytest.raises(UserError, match=message):
+        DiffusersGenerator(**{"model": str(tiny_editor), **change})
+
+
+def test_a_folder_with_a_missing_part_is_named_and_not_only_warned_about(tiny_editor: Path, tmp_path: Path) -> None:
+    folder = tmp_path / "editor"
+    shutil.copytree(tiny_editor, folder)
+    (folder / "vae" / "diffusion_pytorch_model.safetensors").unlink()
+    with pytest.raises(UserError, match="vae"):
+        DiffusersGenerator(str(folder))
