@@ -1,0 +1,183 @@
+"""The commands under `gnomon data`: thin shells; whatever is heavy is imported inside."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal
+
+from jsonargparse.typing import NonNegativeInt, PositiveInt
+
+from gnomon.cli import _underscored
+
+if TYPE_CHECKING:
+    from rl.generator import DiffusersGenerator  # jsonargparse finds it here when the command runs
+
+
+def build(argv: list[str]) -> None:
+    """Build a dataset folder: `gnomon data build NAME ...`, one subcommand for each of `BUILDERS`.
+
+    Args:
+        argv: the arguments after `gnomon data build`.
+
+    Raises:
+        UserError: from the builder.
+        SystemExit: with 2 for an unknown builder or a wrong command line.
+    """
+    from jsonargparse import auto_cli
+
+    auto_cli(BUILDERS, args=_underscored(argv), prog="gnomon data build", allow_abbrev=False)
+
+
+def list_builders() -> None:
+    """List the datasets that can be built."""
+    for name, function in BUILDERS.items():
+        print(f"{name:<18}{(function.__doc__ or '').splitlines()[0]}")
+
+
+def validate(folder: Path) -> None:
+    """Check a dataset folder, every picture included; all problems at once, exit code 1 if there are any.
+
+    Args:
+        folder: folder with cases.jsonl or comparisons.jsonl.
+    """
+    from gnomon.datasets import validate as check
+
+    report = check(folder)
+    print(report)
+    if not report.ok:
+        raise SystemExit(1)
+
+
+def sample_preferences(
+    *,
+    cases: Path,
+    out: Path,
+    generator: DiffusersGenerator,
+    num_candidates: PositiveInt = 8,
+    noise_level: float = 0.9,
+    window_size: PositiveInt = 3,
+    window_first: NonNegativeInt = 0,
+    window_last: NonNegativeInt = 2,
+    tie_margin: float = 0.05,
+    pairs_per_case: PositiveInt | None = None,
+    seed: int = 0,
+    limit: PositiveInt | None = None,
+) -> None:
+    """Sample groups of candidates by Flow-SDE, compare them by the tabletop oracle, and write a comparison folder.
+
+    Args:
+        cases: folder of `gnomon data build tabletop`.
+        out: comparison folder to write; run again to go on after a stop.
+        generator: the editor, with at least `--generator.model`.
+        num_candidates: candidates per case.
+        noise_level: of the SDE.
+        window_size: stochastic steps of a trajectory.
+        window_first: earliest step at which they start.
+        window_last: latest such step.
+        tie_margin: differences of the oracle's scores below it are ties.
+        pairs_per_case: judge at most so many pairs of a case, about a quarter of them ties; all by default.
+        seed: of candidates and of the choice of pairs.
+        limit: take only the first cases.
+    """
+    from data_build.preferences import METRIC_OF, PreferenceSettings
+    from data_build.preferences import sample_preferences as sample
+
+    settings = PreferenceSettings(
+        num_candidates=num_candidates,
+        noise_level=noise_level,
+        window_size=window_size,
+        window_first=window_first,
+        window_last=window_last,
+        tie_margin=tie_margin,
+        pairs_per_case=pairs_per_case,
+    )
+    summary = sample(cases, out, generator, settings, seed=seed, limit=limit)
+    ties = ", ".join(f"{dimension} {summary.tie_shares[dimension]:.0%}" for dimension in METRIC_OF)
+    print(
+        f"{summary.num_comparisons} comparisons of {summary.num_cases} cases in {out}: {summary.num_pairs} pairs, "
+        f"ties in {ties}; {summary.num_duplicates} of {summary.num_candidates} candidates dropped as duplicates"
+    )
+
+
+def build_tabletop(
+    *,
+    num: PositiveInt,
+    out: Path,
+    split: Literal["train", "validation", "test"] = "test",
+    seed: int = 0,
+    kinds: list[str] | None = None,
+    resolution: PositiveInt = 64,
+    held_out_share: float = 0.25,
+) -> None:
+    """Draw scenes, edits of them in English and Chinese, and what an oracle needs to score candidates.
+
+    Args:
+        num: how many cases.
+        out: dataset folder to write; run again to go on after a stop.
+        split: whose scene-edit combinations they are; splits share none.
+        seed: of everything that is drawn.
+        kinds: kinds of edits, which take turns; all by default.
+        resolution: pixels per side.
+        held_out_share: share of test cases whose combination of edit and attributes training never shows.
+    """
+    from data_build.tabletop.cases import ALL_KINDS, build_cases
+
+    cases = build_cases(
+        out,
+        num=num,
+        seed=seed,
+        split=split,
+        kinds=ALL_KINDS if kinds is None else kinds,
+        resolution=resolution,
+        held_out_share=held_out_share,
+    )
+    print(f"{len(cases)} cases in {out}")
+
+
+def build_pairs_from_edits(*, source: Path, out: Path, seed: int = 0, licence: str | None = None) -> None:
+    """Turn (input, instruction, output) triples into comparisons with known answers.
+
+    The true edit is compared with the unedited source, the edit of another triple, its blurred copy and black.
+
+    Args:
+        source: JSON file with a list of {"input", "instruction", "output"}, paths relative to its folder.
+        out: comparison folder to write; run again to go on after a stop.
+        seed: of the choice of foreign edits and of the sides.
+        licence: of the pictures, noted in every comparison.
+    """
+    from data_build.pairs_from_edits import build_pairs
+
+    done = build_pairs(source, out, seed=seed, licence=licence)
+    print(
+        f"{done.num_comparisons} comparisons of {done.num_triples} edits in {out}; of {done.num_rows} rows "
+        f"{done.num_without_output} have no output, {done.num_unchanged} an unchanged one; "
+        f"{done.num_without_foreign} edits found no foreign one"
+    )
+
+
+def train_tabletop(
+    model: Literal["editor", "judge"], *, out: Path, num_steps: PositiveInt | None = None, seed: int = 0
+) -> None:
+    """Train one of the tiny models that ship from nothing; takes hours, run again to go on after a stop.
+
+    Args:
+        model: the editor (autoencoder, text encoder and transformer) or the judge's base.
+        out: folder for checkpoints and curves, and below `model` for the result.
+        num_steps: optimizer steps of the transformer or the judge; by default as many as the shipped one had.
+        seed: of everything.
+    """
+    from data_build.tabletop.shipped import ship_editor, ship_judge
+
+    if model == "editor":
+        figures = ship_editor(out, out=out / "model", seed=seed, **({"editor_steps": num_steps} if num_steps else {}))
+        print("\n".join(f"{name}: {value:.3f}" for name, value in figures.items()))
+    else:
+        ship_judge(out, out=out / "model", seed=seed, **({"num_steps": num_steps} if num_steps else {}))
+    print(f"written to {out / 'model'}")
+
+
+BUILDERS: dict[str, Callable[..., Any] | type | dict[str, Any]] = {
+    "tabletop": build_tabletop,
+    "pairs-from-edits": build_pairs_from_edits,
+}

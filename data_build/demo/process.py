@@ -1,0 +1,98 @@
+"""Run a command in a child process that inherits the loaded libraries, and measure it.
+
+Loading torch, diffusers, transformers and Lightning takes most of a short command's time. The demo loads them once and
+forks: every step is still the real command in a process of its own, which can be killed, and whose memory is its own.
+"""
+
+from __future__ import annotations
+
+import importlib
+import os
+import signal
+import sys
+import time
+import traceback
+from dataclasses import dataclass
+from pathlib import Path
+from typing import NoReturn
+
+from gnomon.errors import UserError
+
+HEAVY_MODULES = (
+    "torch",
+    "diffusers.modular_pipelines",
+    "diffusers.pipelines.flux2.pipeline_flux2_klein",
+    "transformers.models.qwen3_vl.modeling_qwen3_vl",
+    "peft",
+    "pytorch_lightning.cli",
+    "torchmetrics",
+    "matplotlib.figure",
+)
+
+
+@dataclass(frozen=True)
+class Measured:
+    """What a command took: seconds, and the peak of its resident memory in bytes."""
+
+    seconds: float
+    peak_memory: int
+
+
+def load_libraries() -> None:
+    """Import what the steps need, before the first fork; nothing may compute here, since threads do not survive one."""
+    for name in HEAVY_MODULES:
+        importlib.import_module(name)
+
+
+def run_command(argv: list[str], log: Path) -> Measured:
+    """Run `gnomon ARGV` in a child; its output goes to `log`, and also to the terminal where there is one.
+
+    Raises:
+        UserError: when the command fails or is killed; says where its output is.
+        KeyboardInterrupt: when it was interrupted.
+    """
+    log.parent.mkdir(parents=True, exist_ok=True)
+    sys.stdout.flush()
+    sys.stderr.flush()
+    start = time.monotonic()
+    child = os.fork()
+    if child == 0:
+        _be_command(argv, log)
+    try:
+        _, status, usage = os.wait4(child, 0)
+    except KeyboardInterrupt:
+        os.wait4(child, 0)  # Ctrl-C reaches the child as well; let it finish what it writes
+        raise
+    code = os.waitstatus_to_exitcode(status)
+    if code == 130 or code == -signal.SIGINT:
+        raise KeyboardInterrupt
+    if code != 0:
+        how = f"was killed by signal {-code}" if code < 0 else f"ended with exit code {code}"
+        raise UserError(f"`gnomon {' '.join(argv)}` {how}; its output is in {log}:\n{_tail(log)}")
+    return Measured(time.monotonic() - start, usage.ru_maxrss * 1024)
+
+
+def _be_command(argv: list[str], log: Path) -> NoReturn:
+    """Turn the forked child into the command."""
+    code = 1
+    try:
+        with log.open("a", encoding="utf-8") as file:
+            if not sys.stderr.isatty():
+                os.dup2(file.fileno(), 1)
+                os.dup2(file.fileno(), 2)
+            from gnomon.cli import main
+
+            code = main(argv)
+    except SystemExit as stop:
+        code = stop.code if isinstance(stop.code, int) else 1
+    except BaseException:
+        traceback.print_exc()
+    finally:
+        sys.stdout.flush()
+        sys.stderr.flush()
+        os._exit(code)
+
+
+def _tail(log: Path, lines: int = 15) -> str:
+    text = log.read_text(encoding="utf-8", errors="replace").splitlines() if log.exists() else []
+    return "\n".join(text[-lines:])
