@@ -44,7 +44,7 @@ def evaluate(
     Run again with the same arguments, it scores only what is missing.
 
     Args:
-        judge: folder of a reward model, or of a base model (scored by untrained heads, as a yardstick), or the name
+        judge: folder of a reward model, or of a base model (scored by its own "yes" against "no", a yardstick), or the name
             of a control judge: always-first, random, majority.
         data: folder with comparisons.jsonl.
         out: run folder.
@@ -56,7 +56,7 @@ def evaluate(
         language: of the instructions, en or zh.
         device: such as cpu or cuda.
         limit: only the first so many comparisons.
-        seed: of the bootstrap, of the random judge and of untrained heads.
+        seed: of the bootstrap and of the random judge.
     """
     from rm.evaluate import format_table, read_judged, run_evaluation
     from rm.scorers import make_scorer

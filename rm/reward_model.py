@@ -196,6 +196,33 @@ class RewardModel(nn.Module):
         """Compute activations twice in training instead of keeping them: less memory, about a third more time."""
         self._stock().activation_checkpointing_enable({"use_reentrant": False})
 
+    def answer_yes_or_no(self) -> None:
+        """Make every head the base model's own opinion: the log-odds of "yes" against "no" as its next word.
+
+        The heads become the difference of the two words' rows in the language-model head: a zero-shot yardstick for
+        what training adds.
+
+        Raises:
+            UserError: when the model has no language-model head, or the tokenizer no single token for a word.
+        """
+        output = self._stock().get_output_embeddings()
+        if output is None:
+            raise UserError(f"expected a base model with a language-model head at {self.base}, it has none")
+        yes, no = (output.weight[self._word_id(word)].float() for word in ("yes", "no"))
+        with torch.no_grad():
+            self.head.weight.copy_((yes - no).expand_as(self.head.weight))
+            self.head.bias.zero_()
+
+    def _word_id(self, word: str) -> int:
+        tokenizer = self.encoder.processor.tokenizer
+        for text in (f" {word}", word):
+            ids = tokenizer(text, add_special_tokens=False)["input_ids"]
+            if len(ids) == 1 and ids[0] != tokenizer.unk_token_id:
+                return int(ids[0])
+        raise UserError(
+            f"expected a tokenizer with a token for {word!r} in {self.base}, it has none; evaluate a trained model"
+        )
+
     def score(
         self,
         *,

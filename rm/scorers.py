@@ -224,7 +224,8 @@ def make_scorer(
     name = None
     if not (Path(judge) / MANIFEST).exists() and (Path(judge) / "config.json").exists():
         prompt = PromptTemplate(template) if template else None
-        model = RewardModel.from_base(judge, dimensions=judged_dimensions(items), template=prompt, seed=seed)
-        name = f"{Path(judge).resolve().name} (untrained heads)"
+        model = RewardModel.from_base(judge, dimensions=judged_dimensions(items), template=prompt)
+        model.answer_yes_or_no()
+        name = f"{Path(judge).resolve().name} (zero-shot yes or no)"
     scored = RewardModelJudge(model, name=name, base=base, batch_size=batch_size, language=language, device=device)
     return PointwiseScorer(scored, root)

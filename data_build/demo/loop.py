@@ -35,7 +35,9 @@ def run_demo(out: Path, seed: int) -> None:
         for number, step in enumerate(steps, start=1):
             if step.name in done:
                 continue
-            console.print(f"[bold]\\[{number}/{len(steps)}] {step.title}[/bold]\n    [dim]{step.command}[/dim]", soft_wrap=True)
+            console.print(
+                f"[bold]\\[{number}/{len(steps)}] {step.title}[/bold]\n    [dim]{step.command}[/dim]", soft_wrap=True
+            )
             measured = _run(step, out)
             run.append(measured, MEASURED)
             done[step.name] = measured

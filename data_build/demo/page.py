@@ -7,11 +7,10 @@ from typing import Any
 
 from PIL import Image
 
-from bench.folder import image_path
+from bench.folder import BenchRun, image_path
 from bench.report import Figure, Gallery, GalleryRow, Picture, PictureGroup, Report, Table, Tile
 from bench.report.plots import Series, plot_curves
 from bench.results import Item
-from bench.workflow import BenchRun
 from data_build.demo.steps import Step
 from data_build.demo.summary import estimate
 from gnomon.datasets import read_comparisons, resolve
@@ -99,7 +98,8 @@ def _add_judge(report: Report, out: Path, summary: dict[str, Any]) -> None:
 
 def _groups(out: Path) -> list[GalleryRow]:
     root = out / "preferences" / "test"
-    rows, seen = [], set()
+    rows: list[GalleryRow] = []
+    seen: set[str] = set()
     for comparison in read_comparisons(root):
         if comparison.group_id in seen or len(rows) == NUM_GROUPS:
             continue
@@ -133,7 +133,12 @@ def _add_policy(report: Report, out: Path, summary: dict[str, Any]) -> None:
     ).add_figures(
         [
             Figure(
-                plot_curves([series("judge's reward", "validation/reward")], title="Reward on validation cases", x_label="iteration", y_label="reward"),
+                plot_curves(
+                    [series("judge's reward", "validation/reward")],
+                    title="Reward on validation cases",
+                    x_label="iteration",
+                    y_label="reward",
+                ),
                 "What is maximised, on cases that are not trained on.",
             ),
             Figure(
@@ -143,7 +148,14 @@ def _add_policy(report: Report, out: Path, summary: dict[str, Any]) -> None:
         ]
     )
     rows: list[list[str | int | float | Estimate | None]] = [
-        [name.replace("_", " "), f["before"], f["after"], Estimate(**f["difference"]), f["difference"]["n"], f["n_failed"]]
+        [
+            name.replace("_", " "),
+            f["before"],
+            f["after"],
+            Estimate(**f["difference"]),
+            f["difference"]["n"],
+            f["n_failed"],
+        ]
         for name, f in summary["policy"].items()
     ]
     report.add_table(

@@ -23,6 +23,10 @@ NUM_PREFERENCE_CASES = {"train": 128, "validation": 48, "test": 96}
 """Instructions of each split whose candidates are compared; those of a smaller number are its first cases."""
 
 
+CLEAR_MARGIN = 0.15
+"""Difference of the oracle's overall scores from which on it tells two candidates apart clearly."""
+
+
 @dataclass(frozen=True)
 class Step:
     """One command of the demo.
@@ -51,7 +55,9 @@ def model_folder(name: str) -> Path:
     """
     folder = Path(data_build.__file__).parent / "tabletop" / "models" / name
     if not folder.is_dir():
-        raise UserError(f"expected the shipped {name} at {folder}; reinstall gnomon, or train it: gnomon data train-tabletop {name}")
+        raise UserError(
+            f"expected the shipped {name} at {folder}; reinstall gnomon, or train it: gnomon data train-tabletop {name}"
+        )
     return folder
 
 
@@ -70,83 +76,100 @@ def config_file(name: str) -> Path:
 
 def demo_steps(out: Path, seed: int) -> list[Step]:
     """Return all steps; folders are below `out`."""
-    cases = {split: str(out / "cases" / split) for split in ("train", "validation", "test")}
-    preferences = {split: str(out / "preferences" / split) for split in cases}
-    judge, policy, lora = out / "judge", out / "policy", out / "lora"
-    editor, base = str(model_folder("editor")), str(model_folder("judge"))
+    return [*_data_steps(out, seed), *_judge_steps(out, seed), *_policy_steps(out, seed), *_bench_steps(out, seed)]
+
+
+def _data_steps(out: Path, seed: int) -> list[Step]:
+    """Draw the cases of each split, and compare candidates of some of them."""
     numbers = {"train": NUM_TRAIN, "validation": NUM_VALIDATION, "test": NUM_TEST}
-    steps = [
-        Step(
-            f"cases-{split}",
-            f"draw {numbers[split]} {split} cases",
-            ["data", "build", "tabletop", "--num", str(numbers[split]), "--seed", str(seed), "--split", split]
-            + ["--kinds", f"[{','.join(EDITOR_KINDS)}]", "--out", folder],
-        )
-        for split, folder in cases.items()
-    ]
-    steps += [
-        Step(
-            f"preferences-{split}",
-            f"sample candidates of {NUM_PREFERENCE_CASES[split]} {split} instructions, compare them by the oracle",
-            ["data", "sample-preferences", "--config", str(config_file("data/tabletop_preferences.yaml"))]
-            + ["--cases", cases[split], "--limit", str(NUM_PREFERENCE_CASES[split]), "--seed", str(seed)]
-            + ["--generator.model", editor, "--out", folder],
-        )
-        for split, folder in preferences.items()
-    ]
-    steps += [
+    kinds = f"[{','.join(EDITOR_KINDS)}]"
+    draw, sample = [], []
+    for split, number in numbers.items():
+        cases, count = out / "cases" / split, NUM_PREFERENCE_CASES[split]
+        options = _flags(num=number, seed=seed, split=split, kinds=kinds, out=cases)
+        draw.append(Step(f"cases-{split}", f"draw {number} {split} cases", ["data", "build", "tabletop", *options]))
+        recipe, folder = config_file("data/tabletop_preferences.yaml"), out / "preferences" / split
+        options = _flags(config=recipe, cases=cases, limit=count, seed=seed, out=folder)
+        editor = ["--generator.model", str(model_folder("editor"))]
+        title = f"sample candidates of {count} {split} instructions; the oracle compares them"
+        sample.append(Step(f"preferences-{split}", title, ["data", "sample-preferences", *options, *editor]))
+    return draw + sample
+
+
+def _judge_steps(out: Path, seed: int) -> list[Step]:
+    """Train the judge and measure it before and after, on instructions that it never saw."""
+    base, preferences = model_folder("judge"), out / "preferences"
+    options = _flags(config=config_file("rm/tabletop.yaml"), seed_everything=seed, out=out / "judge")
+    data = ["--data.train", str(preferences / "train"), "--data.validation", str(preferences / "validation")]
+    before, after = (out / "judge-evaluation" / name for name in ("before", "after"))
+    shared = {"data": preferences / "test", "min_margin": CLEAR_MARGIN, "seed": seed}
+    return [
         Step(
             "judge-fit",
             "train the judge: LoRA and heads on the preferences",
-            ["rm", "fit", "--config", str(config_file("rm/tabletop.yaml")), "--seed_everything", str(seed)]
-            + ["--model.base", base, "--data.train", preferences["train"]]
-            + ["--data.validation", preferences["validation"], "--out", str(judge)],
+            ["rm", "fit", *options, "--model.base", str(base), *data],
         ),
-        Step("judge-before", "measure the judge before training", _evaluate(base, preferences["test"], out, "before")),
+        Step(
+            "judge-before",
+            "measure the judge before training",
+            ["rm", "eval", *_flags(judge=base, out=before, **shared)],
+        ),
         Step(
             "judge-after",
             "measure the judge after training, on instructions that it never saw",
-            _evaluate(str(judge / "model"), preferences["test"], out, "after")
-            + ["--against", str(out / "judge-evaluation" / "before")],
+            ["rm", "eval", *_flags(judge=out / "judge" / "model", out=after, against=before, **shared)],
         ),
+    ]
+
+
+def _policy_steps(out: Path, seed: int) -> list[Step]:
+    """Steer the editor and export what was learned."""
+    options = _flags(config=config_file("rl/tabletop.yaml"), seed_everything=seed, out=out / "policy")
+    models = [
+        *("--model.generator.init_args.model", str(model_folder("editor"))),
+        *("--model.reward.init_args.model", str(out / "judge" / "model")),
+    ]
+    data = ["--data.train", str(out / "cases" / "train"), "--data.validation", str(out / "cases" / "validation")]
+    return [
         Step(
             "policy-fit",
             "steer the editor: Flow-GRPO with the judge as the only reward",
-            ["rl", "fit", "--config", str(config_file("rl/tabletop.yaml")), "--seed_everything", str(seed)]
-            + ["--model.generator.model", editor, "--model.reward.init_args.model", str(judge / "model")]
-            + ["--data.train", cases["train"], "--data.validation", cases["validation"], "--out", str(policy)],
+            ["rl", "fit", *options, *models, *data],
         ),
-        Step("policy-export", "export the LoRA for diffusers", ["rl", "export", str(policy), str(lora)]),
+        Step(
+            "policy-export", "export the LoRA for diffusers", ["rl", "export", str(out / "policy"), str(out / "lora")]
+        ),
     ]
-    for name, adapter in (("before", []), ("after", ["--generator.lora", str(lora)])):
-        run = str(out / "bench" / name)
+
+
+def _bench_steps(out: Path, seed: int) -> list[Step]:
+    """Edit the test cases before and after, score both by judge and oracle, and compare."""
+    steps = []
+    for name, adapter in (("before", []), ("after", ["--generator.init_args.lora", str(out / "lora")])):
+        run = out / "bench" / name
+        recipe = config_file("bench/tabletop_generate.yaml")
+        options = _flags(config=recipe, cases=out / "cases" / "test", name=name, seed=seed, out=run)
+        editor = ["--generator.init_args.model", str(model_folder("editor")), *adapter]
+        judge = ["--judge.init_args.model", str(out / "judge" / "model")]
+        oracle = [*_flags(run=run), "--judge.class_path", "data_build.tabletop.judging.OracleJudge"]
         steps += [
             Step(
                 f"generate-{name}",
-                f"edit {NUM_TEST} held-out cases with the editor {name} steering",
-                ["bench", "generate", "--config", str(config_file("bench/tabletop_generate.yaml"))]
-                + ["--cases", cases["test"], "--generator.model", editor, *adapter]
-                + ["--name", name, "--seed", str(seed), "--out", run],
+                f"edit {NUM_TEST} held-out cases, {name} steering",
+                ["bench", "generate", *options, *editor],
             ),
             Step(
                 f"score-{name}",
                 "score them by the judge",
-                ["bench", "judge", "--config", str(config_file("bench/tabletop_judge.yaml"))]
-                + ["--run", run, "--judge.model", str(judge / "model")],
+                ["bench", "judge", *_flags(config=config_file("bench/tabletop_judge.yaml"), run=run), *judge],
             ),
-            Step(
-                f"oracle-{name}",
-                "score them by the oracle, which the reward never saw",
-                ["bench", "judge", "--run", run, "--judge.class_path", "data_build.tabletop.judging.OracleJudge"],
-            ),
-            Step(f"summarize-{name}", "make the numbers", ["bench", "summarize", "--run", run]),
+            Step(f"oracle-{name}", "score them by the oracle, which the reward never saw", ["bench", "judge", *oracle]),
+            Step(f"summarize-{name}", "make the numbers", ["bench", "summarize", *_flags(run=run)]),
         ]
-    compared = ["--before", str(out / "bench" / "before"), "--after", str(out / "bench" / "after")]
-    steps.append(Step("compare", "compare before and after", ["bench", "compare", *compared, "--out", str(out / "compared")]))
-    return steps
+    compared = _flags(before=out / "bench" / "before", after=out / "bench" / "after", out=out / "compared")
+    return [*steps, Step("compare", "compare before and after", ["bench", "compare", *compared])]
 
 
-def _evaluate(judge: str, data: str, out: Path, name: str) -> list[str]:
-    """Return the arguments of one judge evaluation; 0.15 is where the oracle tells two candidates apart clearly."""
-    folder = str(out / "judge-evaluation" / name)
-    return ["rm", "eval", "--judge", judge, "--data", data, "--min-margin", "0.15", "--out", folder]
+def _flags(**options: object) -> list[str]:
+    """Return `--name value` for each option."""
+    return [part for name, value in options.items() for part in (f"--{name}", str(value))]

@@ -6,7 +6,7 @@ import json
 from pathlib import Path
 from typing import Any
 
-from bench.workflow import BenchRun
+from bench.folder import BenchRun
 from gnomon.manifest import versions
 from gnomon.statistics import Estimate, paired_difference
 from rl.callbacks import read_curve

@@ -47,7 +47,7 @@ class Observation:
 
 
 def sample_observation(rng: random.Random, kinds: tuple[str, ...] = EDIT_KINDS) -> Observation:
-    """Draw a training scene with an edit and a candidate of a random sort: right, unedited, wrong, with side effects."""
+    """Draw a training scene, an edit, and a candidate of a random sort: right, unedited, wrong, with side effects."""
     source, edit = sample_pair(rng, "train", kinds)
     target = apply_edit(source, edit)
     shown = _shown_scene(rng, source, edit, target)
@@ -65,7 +65,7 @@ def sample_observation(rng: random.Random, kinds: tuple[str, ...] = EDIT_KINDS) 
 
 
 def _shown_scene(rng: random.Random, source: Scene, edit: Edit, target: Scene) -> Scene:
-    """Choose what the candidate shows: the target (40 %), the source, another edit instead of or beside the right one."""
+    """Choose what the candidate shows: the target (40 %), the source, another edit instead or beside the right one."""
     try:
         return _draw_shown_scene(rng, source, edit, target)
     except NoSuchEditError:

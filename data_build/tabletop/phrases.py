@@ -113,7 +113,13 @@ def _value_word(edit: Edit, language: str) -> str:
     value = str(edit.value)
     if language == "en":
         return value
-    words = {"replace": KIND_ZH, "recolour": COLOUR_ZH, "transfer": COLOUR_ZH, "background": GROUND_ZH, "resize": SIZE_ZH}
+    words = {
+        "replace": KIND_ZH,
+        "recolour": COLOUR_ZH,
+        "transfer": COLOUR_ZH,
+        "background": GROUND_ZH,
+        "resize": SIZE_ZH,
+    }
     return words[edit.kind][value]
 
 

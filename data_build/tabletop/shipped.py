@@ -1,8 +1,8 @@
 """Train the models that ship with the package from nothing, and write them as folders that stock libraries load.
 
 The editor comes in two states. What the loop steers is *lazy*: the good editor after a short fine-tuning on targets of
-which half are the unedited source, so that candidates of one instruction differ in kind. The good transformer lies beside
-it as `transformer_diligent`, for comparison.
+which half are the unedited source, so that candidates of one instruction differ in kind. The good transformer lies
+beside it as `transformer_diligent`, for comparison.
 """
 
 from __future__ import annotations
@@ -92,7 +92,9 @@ def ship_editor(
     return figures
 
 
-def make_lazy(folder: Path, editor: Editor, pairs: Pairs, *, num_steps: int, batch_size: int = 64, seed: int = 0) -> None:
+def make_lazy(
+    folder: Path, editor: Editor, pairs: Pairs, *, num_steps: int, batch_size: int = 64, seed: int = 0
+) -> None:
     """Fine-tune the transformer on targets of which `LAZY_SHARE` are the unedited source."""
     editor.text_encoder.requires_grad_(False)
 

@@ -61,7 +61,9 @@ def make_text_encoder(vocabulary: int, hidden: int = 96) -> Qwen3ForCausalLM:
     )
 
 
-def make_transformer(text_hidden: int = 96, heads: int = 4, double: int = 1, single: int = 4) -> Flux2Transformer2DModel:
+def make_transformer(
+    text_hidden: int = 96, heads: int = 4, double: int = 1, single: int = 4
+) -> Flux2Transformer2DModel:
     """Return an untrained FLUX.2 transformer of heads x 32 channels."""
     return Flux2Transformer2DModel(
         in_channels=TOKEN_CHANNELS,
@@ -121,7 +123,7 @@ def make_tokenizer(words: Iterable[str]) -> Qwen2Tokenizer:
     tokenizer.train_from_iterator(list(words), trainer)
     fast = PreTrainedTokenizerFast(tokenizer_object=tokenizer)
     vocabulary = fast.get_vocab()
-    merges = [tuple(pair) for pair in _merges(tokenizer)]
+    merges: Any = [tuple(pair) for pair in _merges(tokenizer)]  # it also takes pairs, which survive blanks
     made = Qwen2Tokenizer(
         vocab=vocabulary, merges=merges, unk_token="<|endoftext|>", eos_token="<|endoftext|>", pad_token="<|endoftext|>"
     )
@@ -137,11 +139,12 @@ def _merges(tokenizer: Any) -> list[list[str]]:
 
 
 def encode_pictures(autoencoder: AutoencoderKLFlux2, pictures: torch.Tensor) -> torch.Tensor:
-    """Encode pictures [batch, 3, height, width] in -1..1 to whitened tokens [batch, tokens, 32], as the pipeline does."""
+    """Encode pictures [batch, 3, height, width] in -1..1 to whitened tokens [batch, tokens, 32], as pipelines do."""
     latents = autoencoder.encode(pictures).latent_dist.mode()
     folded = rearrange(latents, "b c (h i) (w j) -> b (c i j) h w", i=2, j=2)
     mean, std = _whitening(autoencoder)
-    return rearrange((folded - mean) / std, "b c h w -> b (h w) c")
+    tokens: torch.Tensor = rearrange((folded - mean) / std, "b c h w -> b (h w) c")
+    return tokens
 
 
 def decode_tokens(autoencoder: AutoencoderKLFlux2, tokens: torch.Tensor) -> torch.Tensor:

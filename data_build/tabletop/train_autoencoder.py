@@ -25,7 +25,7 @@ LATENT_NOISE = 0.05
 
 
 def sample_any_scene(rng: random.Random) -> Scene:
-    """Draw a scene with up to sixteen shapes, names repeating at will: denser than any edit can lead to, to learn faster."""
+    """Draw a scene with up to sixteen shapes, names repeating at will: denser than edits lead to, to learn faster."""
     cells = rng.sample([(row, column) for row in range(GRID) for column in range(GRID)], rng.randint(0, 16))
     shapes = [
         Shape(rng.choice(KINDS), rng.choice(list(COLOURS)), rng.choice(SIZES), row, column) for row, column in cells
@@ -73,6 +73,7 @@ def train_autoencoder(folder: Path, *, num_steps: int, batch_size: int = 32, see
     return model
 
 
+@torch.no_grad()
 def measure(model: AutoencoderKLFlux2, scenes: Sequence[Scene]) -> dict[str, float]:
     """Return the peak signal-to-noise ratio in dB and the share of pictures that the oracle reads back as drawn."""
     from PIL import Image

@@ -9,6 +9,7 @@ from __future__ import annotations
 import random
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 from pathlib import Path
 
 import numpy as np
@@ -19,7 +20,15 @@ from torch import Tensor, nn
 from torch.nn.attention import SDPBackend, sdpa_kernel
 from transformers import Qwen2Tokenizer, Qwen3ForCausalLM
 
-from data_build.tabletop.edits import SIMPLE_KINDS, Edit, NoSuchEditError, apply_edit, sample_edit, sample_scene_for, split_of
+from data_build.tabletop.edits import (
+    SIMPLE_KINDS,
+    Edit,
+    NoSuchEditError,
+    apply_edit,
+    sample_edit,
+    sample_scene_for,
+    split_of,
+)
 from data_build.tabletop.oracle import score
 from data_build.tabletop.phrases import describe
 from data_build.tabletop.tiny_editor import (
@@ -241,12 +250,13 @@ def sample(
     """Sample clean tokens [batch, 16, 32] by Euler steps uniform in sigma."""
     sigmas = torch.linspace(1, 0, num_inference_steps + 1)
     tokens = torch.randn((len(references), GRID * GRID, references.shape[-1]), generator=generator)
-    for sigma, following in zip(sigmas[:-1], sigmas[1:], strict=True):
+    for sigma, following in pairwise(sigmas):
         velocity = editor.velocity(tokens, references, text, sigma.expand(len(tokens)))
         tokens = tokens + (following - sigma) * velocity
     return tokens
 
 
+@torch.no_grad()
 def measure(
     editor: Editor,
     autoencoder: AutoencoderKLFlux2,

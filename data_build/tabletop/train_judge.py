@@ -1,8 +1,8 @@
 """Pretrain the judge's base on facts about pictures, densely: every cell of every picture teaches.
 
 The prompt is the reward model's own, so that what LoRA training starts from has seen its layout. Auxiliary heads on the
-picture tokens name each cell's content and say whether it changed and is as asked; three words after the end token answer
-whether the edit was done, the rest kept and the picture clean. The auxiliary heads are dropped afterwards.
+picture tokens name each cell's content and say whether it changed and is as asked; three words after the end token
+answer whether the edit was done, the rest kept and the picture clean. The auxiliary heads are dropped afterwards.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ class Pretraining(nn.Module):
 
     def __init__(self, base: Qwen3VLForConditionalGeneration) -> None:
         super().__init__()
-        hidden = base.config.text_config.hidden_size
+        hidden: int = base.lm_head.in_features
         self.base = base
         self.content_head = nn.Linear(hidden, sum(CLASS_COUNTS))
         self.relation_head = nn.Linear(hidden, 2)
@@ -145,9 +145,7 @@ def train_judge_base(
 
     train(
         model,
-        muon_and_adam(
-            model, muon_rate=2e-3, adam_rate=2e-3, adam_names=("embed", "head", "patch_embed", "pos_embed")
-        ),
+        muon_and_adam(model, muon_rate=2e-3, adam_rate=2e-3, adam_names=("embed", "head", "patch_embed", "pos_embed")),
         compute_loss,
         folder=folder,
         num_steps=num_steps,

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import csv
 import math
-import os
 import time
 from collections.abc import Callable, Mapping
 from pathlib import Path
@@ -22,8 +21,8 @@ CHECKPOINT_SECONDS = 120.0
 class MatrixMuon(torch.optim.Muon):
     """Muon over weights of any rank, each seen as a matrix [out, everything else] of the same memory.
 
-    Muon orthogonalises each matrix's momentum (Jordan et al., 2024), which needs several times fewer steps than AdamW on
-    the small models here; torch's own takes matrices only, and convolutions profit as much.
+    Muon orthogonalises each matrix's momentum (Jordan et al., 2024), which needs several times fewer steps than AdamW
+    on the small models here; torch's own takes matrices only, and convolutions profit as much.
     """
 
     def __init__(self, weights: list[nn.Parameter], rate: float) -> None:
@@ -35,7 +34,7 @@ class MatrixMuon(torch.optim.Muon):
         """Update the weights from their gradients."""
         for view, weight in zip(self.param_groups[0]["params"], self.weights, strict=True):
             view.grad = None if weight.grad is None else weight.grad.flatten(1)
-        super().step(closure)
+        super().step(closure)  # type: ignore[no-untyped-call]
 
     def zero_grad(self, set_to_none: bool = True) -> None:
         """Clear the gradients of views and weights."""
@@ -48,7 +47,8 @@ def muon_and_adam(
     module: nn.Module, *, muon_rate: float, adam_rate: float, adam_names: tuple[str, ...]
 ) -> list[torch.optim.Optimizer]:
     """Return AdamW for vectors and for weights whose name holds one of `adam_names`, and Muon for all other weights."""
-    matrices, others = [], []
+    matrices: list[nn.Parameter] = []
+    others: list[nn.Parameter] = []
     for name, parameter in module.named_parameters():
         is_matrix = parameter.ndim >= 2 and not any(part in name for part in adam_names)
         (matrices if is_matrix else others).append(parameter)
@@ -108,7 +108,7 @@ def train(
             for group, rate in zip(optimizer.param_groups, group_rates, strict=True):
                 group["lr"] = rate * cosine(step, num_steps)
         terms = compute_loss(step)
-        terms["loss"].backward()  # type: ignore[no-untyped-call]
+        terms["loss"].backward()
         norm = nn.utils.clip_grad_norm_(module.parameters(), 1.0)
         for optimizer in optimizers:
             optimizer.step()
@@ -168,7 +168,7 @@ def _save(
     }
     temporary = path.with_suffix(".tmp")
     torch.save(state, temporary)
-    os.replace(temporary, path)
+    temporary.replace(path)
 
 
 def _load(

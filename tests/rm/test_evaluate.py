@@ -78,11 +78,13 @@ def test_control_judges_reach_what_they_must(write_comparisons: Write, tmp_path:
     assert figures["random"]["overall"]["all"]["ci_low"] < 0.5 < figures["random"]["overall"]["all"]["ci_high"]
 
 
-def test_a_base_model_is_scored_by_untrained_heads(base_folder: Path, write_comparisons: Write, tmp_path: Path) -> None:
+def test_a_base_model_is_scored_by_its_own_yes_or_no(
+    base_folder: Path, write_comparisons: Write, tmp_path: Path
+) -> None:
     root = write_comparisons(tmp_path / "data", 2)
     evaluate(judge=str(base_folder), data=str(root), out=str(tmp_path / "run"))
     results = _results(tmp_path / "run")
-    assert results["judge"] == "judge (untrained heads)"
+    assert results["judge"] == "judge (zero-shot yes or no)"
     assert results["statuses"] == {"ok": 24}
     with pytest.raises(UserError, match=r"reward_model\.json"):
         evaluate(judge=str(root), data=str(root), out=str(tmp_path / "other"))

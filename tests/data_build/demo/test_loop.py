@@ -1,4 +1,4 @@
-"""The product itself, on three seeds: the judge learns, the editor gets better by the oracle, a kill changes nothing."""
+"""The product itself, on three seeds: the judge learns, the editor gets better, a kill changes nothing."""
 
 from __future__ import annotations
 

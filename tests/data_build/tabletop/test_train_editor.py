@@ -93,7 +93,7 @@ def test_gradients_reach_text_encoder_and_transformer_and_unedited_targets_count
     editor = Editor(pipeline.text_encoder, pipeline.transformer)
     rows = torch.arange(8)
     terms = flow_matching_loss(editor, pairs, rows, torch.Generator().manual_seed(0))
-    terms["loss"].backward()  # type: ignore[no-untyped-call]
+    terms["loss"].backward()
     assert editor.text_encoder.model.embed_tokens.weight.grad.abs().sum() > 0
     missing = [name for name, p in editor.transformer.named_parameters() if p.grad is None]
     assert missing == []
