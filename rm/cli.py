@@ -44,8 +44,8 @@ def evaluate(
     Run again with the same arguments, it scores only what is missing.
 
     Args:
-        judge: folder of a reward model, or of a base model (scored by its own "yes" against "no", a yardstick), or the name
-            of a control judge: always-first, random, majority.
+        judge: folder of a reward model, or of a base model (scored by its own "yes" against "no", a yardstick), or the
+            name of a control judge: always-first, random, majority.
         data: folder with comparisons.jsonl.
         out: run folder.
         min_margin: also give figures for pairs at least this far apart; one number or a list.

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from rl.rewards import RewardOutput
 
 METRICS = ("instruction", "consistency", "quality", "overall", "success")
-ORACLE_VERSION = 1
+ORACLE_VERSION = 2
 """Raised when the oracle's scores change their meaning in a way that its source does not show."""
 
 

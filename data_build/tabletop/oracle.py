@@ -53,6 +53,11 @@ LUMA_CHROMA = np.array([[0.299, 0.587, 0.114], [-0.168736, -0.331264, 0.5], [0.5
 Array = NDArray[np.float64]
 Look = tuple[str, str, str]
 
+MISREAD = 0.5
+"""What a part of an edit is worth that is near what was wanted but does not read as it."""
+
+_NOTHING: Look = ("", "", "")
+
 
 @dataclass(frozen=True)
 class Reading:
@@ -104,27 +109,43 @@ def score(image: Image.Image, source: Scene, target: Scene) -> Score:
 
     *Instruction* is the share of the way from source to target that the changed cells went, less what is neither; a
     changed ground counts as one more element. *Consistency* is how well every other shape, the empty cells and an
-    unedited ground were kept: 0 for a shape that is gone. *Quality* is how cleanly the picture consists of shapes on a
-    ground at all. *Success* means that the reading is the target scene.
+    unedited ground were kept: 0 for a shape that is gone. What does not read as it should counts half, and a score is
+    half the mean and half the least of its parts, since one wrong thing spoils an edit for a viewer. *Quality* is how
+    cleanly the picture consists of shapes on a ground at all. *Success* means that the reading is the target scene.
     """
     seen = _Seen.of(image)
     reading = _read(seen)
     before, wanted = _contents(source), _contents(target)
     changed = [index for index in range(NUM_CELLS) if before[index] != wanted[index]]
-    instruction = [_went(seen, index, before[index], wanted[index]) for index in changed]
+    read = [
+        reading.cells.get(divmod(index, GRID), _NOTHING) == (wanted[index] or _NOTHING) for index in range(NUM_CELLS)
+    ]
+    ground_read = reading.ground == target.ground
+    instruction = [_went(seen, index, before[index], wanted[index]) * _weight(read[index]) for index in changed]
     same = [index for index in range(NUM_CELLS) if before[index] == wanted[index]]
-    kept = [_shape_kept(seen, index, look) for index in same if (look := wanted[index]) is not None]
-    rest = max(seen.distance_to_ground[index] for index in same if wanted[index] is None)
-    kept.append(_fading(rest, EMPTY_SLACK, EMPTY_SPAN))
+    kept = [
+        _shape_kept(seen, index, look) * _weight(read[index]) for index in same if (look := wanted[index]) is not None
+    ]
+    empty = [index for index in same if wanted[index] is None]
+    rest = max(seen.distance_to_ground[index] for index in empty)
+    kept.append(_fading(rest, EMPTY_SLACK, EMPTY_SPAN) * _weight(all(read[index] for index in empty)))
     off = float(np.linalg.norm(seen.ground - _rgb(GROUNDS[target.ground]))) / np.sqrt(3)
     if source.ground == target.ground:
-        kept.append(_fading(off, GROUND_SLACK, GROUND_SPAN))
+        kept.append(_fading(off, GROUND_SLACK, GROUND_SPAN) * _weight(ground_read))
     else:
         whole = float(np.linalg.norm(_rgb(GROUNDS[source.ground]) - _rgb(GROUNDS[target.ground]))) / np.sqrt(3)
-        instruction.append(_fading(off, GROUND_SLACK, whole - GROUND_SLACK))
+        instruction.append(_fading(off, GROUND_SLACK, whole - GROUND_SLACK) * _weight(ground_read))
     quality = _fading(float(np.sort(reading.residuals)[-3:].mean()), QUALITY_SLACK, QUALITY_SPAN)
-    success = reading.ground == target.ground and reading.cells == target.cells()
-    return Score(float(np.mean(instruction)), float(np.mean(kept)), quality, success, reading)
+    success = ground_read and all(read)
+    return Score(_combined(instruction), _combined(kept), quality, success, reading)
+
+
+def _weight(reads_right: bool) -> float:
+    return 1.0 if reads_right else MISREAD
+
+
+def _combined(parts: list[float]) -> float:
+    return (float(np.mean(parts)) + min(parts)) / 2
 
 
 # ----------------------------------------------------------------------------------------------- cells as vectors

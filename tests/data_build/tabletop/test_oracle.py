@@ -165,24 +165,24 @@ def test_two_sizes_that_shine_through_each_other_are_neither(kind: str, ground: 
     assert read_scene(Image.blend(small, large, opacity)).cells == {(1, 1): None}
 
 
-def test_half_the_way_is_half_the_instruction() -> None:
+def test_a_part_of_the_way_counts_and_counts_half_until_it_reads_as_wanted() -> None:
     results = [score(Image.blend(draw(SOURCE), draw(TARGET), share), SOURCE, TARGET) for share in (0.25, 0.5, 0.75)]
 
-    assert [result.instruction for result in results] == pytest.approx([0.25, 0.5, 0.75], abs=0.12)
+    assert [result.instruction for result in results] == pytest.approx([0.125, 0.25, 0.75], abs=0.12)
     assert all(result.consistency == 1 for result in results)
 
 
 def test_every_lost_shape_costs_its_share_of_consistency() -> None:
-    # Four things are to be kept: two shapes, the empty cells and the ground.
-    assert score(draw(TARGET.without(BLUE)), SOURCE, TARGET).consistency == pytest.approx(3 / 4)
-    assert score(draw(TARGET.without(BLUE, GREEN)), SOURCE, TARGET).consistency == pytest.approx(2 / 4)
+    # Four things are to be kept: two shapes, the empty cells and the ground. Half the score is the least of them: 0.
+    assert score(draw(TARGET.without(BLUE)), SOURCE, TARGET).consistency == pytest.approx(3 / 8)
+    assert score(draw(TARGET.without(BLUE, GREEN)), SOURCE, TARGET).consistency == pytest.approx(2 / 8)
 
 
 def test_the_faintest_shape_counts_as_much_as_the_brightest() -> None:
     for kind, colour, ground in (("triangle", "red", "brown"), ("square", "yellow", "black")):
         kept, edited = Shape(kind, colour, "small", 1, 1), Shape("cross", "cyan", "large", 3, 3)
         source, target = Scene(ground, (kept, edited)), Scene(ground, (kept,))
-        assert score(draw(Scene(ground, ())), source, target).consistency == pytest.approx(2 / 3)
+        assert score(draw(Scene(ground, ())), source, target).consistency == pytest.approx(1 / 3)
 
 
 def test_quality_falls_with_blur_and_noise_and_not_with_mistakes() -> None:
