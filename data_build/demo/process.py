@@ -73,24 +73,26 @@ def run_command(argv: list[str], log: Path) -> Measured:
 
 
 def _be_command(argv: list[str], log: Path) -> NoReturn:
-    """Turn the forked child into the command."""
-    code = 1
-    try:
-        with log.open("a", encoding="utf-8") as file:
+    """Turn the forked child into the command; never returns."""
+    with log.open("a", encoding="utf-8", buffering=1) as file:
+        code = 1
+        try:
             if not sys.stderr.isatty():
+                # The streams and what lies below them: libraries write to both.
+                sys.stdout = sys.stderr = file
                 os.dup2(file.fileno(), 1)
                 os.dup2(file.fileno(), 2)
             from gnomon.cli import main
 
             code = main(argv)
-    except SystemExit as stop:
-        code = stop.code if isinstance(stop.code, int) else 1
-    except BaseException:
-        traceback.print_exc()
-    finally:
-        sys.stdout.flush()
-        sys.stderr.flush()
-        os._exit(code)
+        except SystemExit as stop:
+            code = stop.code if isinstance(stop.code, int) else 1
+        except BaseException:
+            traceback.print_exc()
+        finally:
+            sys.stdout.flush()
+            sys.stderr.flush()
+            os._exit(code)
 
 
 def _tail(log: Path, lines: int = 15) -> str:

@@ -30,6 +30,7 @@ from data_build.tabletop.tiny_editor import (
 )
 from data_build.tabletop.train_autoencoder import train_autoencoder
 from data_build.tabletop.train_editor import (
+    NUM_PAIRS,
     Editor,
     Pairs,
     cached_pairs,
@@ -60,9 +61,11 @@ def ship_editor(
     *,
     out: Path,
     autoencoder_steps: int = 1300,
-    editor_steps: int = 6000,
-    lazy_steps: int = 500,
+    editor_steps: int = 2000,
+    lazy_steps: int = 400,
+    num_pairs: int = NUM_PAIRS,
     kinds: Sequence[str] = SIMPLE_KINDS,
+    num_check: int = 240,
     seed: int = 0,
 ) -> dict[str, float]:
     """Train autoencoder, editor and its lazy state, and write the pipeline folder.
@@ -73,7 +76,9 @@ def ship_editor(
         autoencoder_steps: about .35 s each on one core.
         editor_steps: about .6 s each.
         lazy_steps: about .5 s each.
+        num_pairs: encoded training pairs.
         kinds: of edits that the editor learns.
+        num_check: validation cases that the figures are of.
         seed: of everything.
 
     Returns:
@@ -81,11 +86,20 @@ def ship_editor(
     """
     autoencoder = train_autoencoder(folder / "autoencoder", num_steps=autoencoder_steps, seed=seed).eval()
     tokenizer = make_tokenizer(vocabulary_words())
-    editor = train_editor(folder / "editor", autoencoder, tokenizer, num_steps=editor_steps, kinds=kinds, seed=seed)
-    check = sample_pairs("validation", kinds, 240, seed)
+    check = sample_pairs("validation", kinds, num_check, seed)
+    editor = train_editor(
+        folder / "editor",
+        autoencoder,
+        tokenizer,
+        num_steps=editor_steps,
+        num_pairs=num_pairs,
+        kinds=kinds,
+        check=check[:160],
+        seed=seed,
+    )
     figures = {f"diligent_{k}": v for k, v in measure(editor, autoencoder, tokenizer, check, seed).items()}
     diligent = {name: value.clone() for name, value in editor.transformer.state_dict().items()}
-    pairs = cached_pairs(folder / "editor", autoencoder, tokenizer, kinds, seed)
+    pairs = cached_pairs(folder / "editor", autoencoder, tokenizer, kinds, seed, num_pairs)
     make_lazy(folder / "lazy", editor, pairs, num_steps=lazy_steps, seed=seed)
     figures |= {f"lazy_{k}": v for k, v in measure(editor, autoencoder, tokenizer, check, seed).items()}
     write_editor(out, autoencoder, tokenizer, editor.text_encoder, editor.transformer, diligent)
@@ -135,19 +149,20 @@ def write_editor(
     make_scheduler().save_pretrained(out / "scheduler")
 
 
-def ship_judge(folder: Path, *, out: Path, num_steps: int = 5000, seed: int = 0) -> None:
+def ship_judge(folder: Path, *, out: Path, num_steps: int = 3000, num_check: int = 256, seed: int = 0) -> None:
     """Pretrain the judge's base and write it with its processor, weights in half precision.
 
     Args:
         folder: of the training; a second call goes on where one was stopped.
         out: of the model.
         num_steps: about .6 s each on one core.
+        num_check: observations that the curve's check is on.
         seed: of everything.
     """
     from data_build.tabletop.tiny_judge import save_judge_base
     from data_build.tabletop.train_judge import train_judge_base
 
-    base, processor = train_judge_base(folder, num_steps=num_steps, seed=seed)
+    base, processor = train_judge_base(folder, num_steps=num_steps, num_check=num_check, seed=seed)
     save_judge_base(out, base.half(), processor)
     config = out / "config.json"
     text = config.read_text(encoding="utf-8").replace('"float16"', '"float32"')

@@ -194,16 +194,16 @@ def train_editor(
     tokenizer: Qwen2Tokenizer,
     *,
     num_steps: int,
+    check: Sequence[tuple[Scene, Edit]],
     num_pairs: int = NUM_PAIRS,
     batch_size: int = 64,
     kinds: Sequence[str] = SIMPLE_KINDS,
     seed: int = 0,
 ) -> Editor:
-    """Train from nothing, or go on in `folder`; return the averaged editor."""
+    """Train from nothing, or go on in `folder`; return the averaged editor. The curve's figures are of `check`."""
     torch.manual_seed(seed)
     editor = Editor(make_text_encoder(len(tokenizer)), make_transformer())
     pairs = cached_pairs(folder, autoencoder, tokenizer, kinds, seed, num_pairs)
-    check = sample_pairs("validation", kinds, 160, seed)
 
     def compute_loss(step: int) -> dict[str, Tensor]:
         generator = torch.Generator().manual_seed(stable_seed(seed, "editor", step))

@@ -121,9 +121,12 @@ def _answers(ids: Tensor, logits: Tensor, end_marker_id: int) -> tuple[Tensor, l
 
 
 def train_judge_base(
-    folder: Path, *, num_steps: int, batch_size: int = 48, seed: int = 0
+    folder: Path, *, num_steps: int, batch_size: int = 48, num_check: int = 256, seed: int = 0
 ) -> tuple[Qwen3VLForConditionalGeneration, ProcessorMixin]:
-    """Pretrain from nothing, or go on in `folder`; return the averaged base and its processor."""
+    """Pretrain from nothing, or go on in `folder`; return the averaged base and its processor.
+
+    The curve's check is on `num_check` observations.
+    """
     torch.manual_seed(seed)
     processor = make_processor()
     base = make_judge_base(processor)
@@ -137,7 +140,7 @@ def train_judge_base(
         return pretraining_loss(model, *encode_observations(batch, encoder), encoder)
 
     rng = random.Random(stable_seed(seed, "judge-base-check"))
-    check = encode_observations([sample_observation(rng) for _ in range(256)], encoder)
+    check = encode_observations([sample_observation(rng) for _ in range(num_check)], encoder)
 
     def evaluate() -> dict[str, float]:
         terms = pretraining_loss(model, *check, encoder)

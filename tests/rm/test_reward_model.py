@@ -247,3 +247,22 @@ def test_unequal_lists_and_names_are_refused(reward_model: RewardModel, base_fol
         reward_model.score_batch(instructions=["a"], references=[], candidates=[make_picture(1)])
     with pytest.raises(UserError, match="different dimensions"):
         RewardModel.from_base(base_folder, dimensions=["overall", "overall"])
+
+
+def test_a_base_model_answers_yes_or_no_with_the_log_odds_of_its_next_word(
+    base_folder: Path, make_picture: Draw
+) -> None:
+    model = RewardModel.from_base(base_folder)
+    model.answer_yes_or_no()
+    inputs = model.encoder.encode(["make the circle red"], [[make_picture(1)]], [make_picture(2)])
+    stock = AutoModelForImageTextToText.from_pretrained(base_folder).eval()
+    with torch.no_grad():
+        logits = stock(**inputs).logits[0, int(model.encoder.end_positions(inputs)[0])]
+        words = model.encoder.processor.tokenizer.get_vocab()
+        expected = logits[words["yes"]] - logits[words["no"]]
+        assert torch.allclose(model(inputs), expected.expand(1, 4), atol=1e-4)
+
+
+def test_a_tokenizer_without_the_words_is_refused(reward_model: RewardModel) -> None:
+    with pytest.raises(UserError, match="maybe"):
+        reward_model._word_id("maybe")
