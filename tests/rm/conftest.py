@@ -51,6 +51,8 @@ WORDS += [
     "blue",
     "left",
     "larger",
+    "yes",
+    "no",
 ]
 
 
