@@ -10,12 +10,15 @@ from typing import Any
 from rich.console import Console
 
 from data_build.demo.page import write_page
+from data_build.demo.picture import draw_loop
 from data_build.demo.process import load_libraries, run_command
 from data_build.demo.steps import Step, demo_steps
 from data_build.demo.summary import SUMMARY, summarize, summary_table
+from gnomon.images import save_png
 from gnomon.runs import RunFolder
 
 MEASURED = "steps.jsonl"
+PICTURE = "loop.png"
 
 
 def run_demo(out: Path, seed: int) -> None:
@@ -45,6 +48,7 @@ def run_demo(out: Path, seed: int) -> None:
         summary = summarize(out, seed, [done[step.name] for step in steps])
         run.write_json(SUMMARY, summary)
         page = write_page(out, summary, steps)
+        save_png(draw_loop(out), out / PICTURE)
     print(summary_table(summary))
     print(f"\nsummary  {out / SUMMARY}\npage     {page}")
 

@@ -5,8 +5,6 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from PIL import Image
-
 from bench.folder import BenchRun, image_path
 from bench.report import Figure, Gallery, GalleryRow, Picture, PictureGroup, Report, Table, Tile
 from bench.report.plots import Series, plot_curves
@@ -39,7 +37,7 @@ def write_page(out: Path, summary: dict[str, Any], steps: list[Step]) -> Path:
 def _add_result(report: Report, summary: dict[str, Any]) -> None:
     after = estimate(summary["judge"]["after"]["dimensions"]["overall"]["clear_pairs"])
     before = estimate(summary["judge"]["before"]["dimensions"]["overall"]["clear_pairs"])
-    success, reward = summary["policy"]["oracle_success"], summary["policy"]["tabletop-judge_overall"]
+    success, reward = summary["policy"]["oracle_success"], summary["policy"]["judge_reward"]
     report.add_section("What came out").add_tiles(
         [
             Tile(
@@ -206,18 +204,3 @@ def _add_steps(report: Report, summary: dict[str, Any], steps: list[Step]) -> No
     report.add_section("The steps", "Each is a command that works by itself.").add_table(
         Table("Seconds and peak memory", ["step", "seconds", "peak memory", "command"], rows)
     )
-
-
-def draw_loop(out: Path) -> Image.Image:
-    """Draw the picture of the README from a finished demo: sources, candidates with rewards, before and after."""
-    from rl.grid import GridRow, draw_grid
-
-    before, after = (BenchRun.read(out / "bench" / name) for name in ("before", "after"))
-    rows = []
-    for item in before.items[:4]:
-        case = before.cases[item[0]]
-        sources = [Image.open(resolve(before.root, reference.path)) for reference in case.references]
-        pictures = [Image.open(run.path / image_path(item)) for run in (before, after)]
-        rewards = [float(_scores(run, item)["reward"] or 0.0) for run in (before, after)]
-        rows.append(GridRow(str(case.instruction.en), sources, pictures, rewards))
-    return draw_grid(rows)

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from bench.folder import BenchRun
+from bench.results import Item
 from gnomon.manifest import versions
 from gnomon.statistics import Estimate, paired_difference
 from rl.callbacks import read_curve
@@ -16,6 +17,8 @@ CLEAR = "margin>=0.15"
 """The pairs that the oracle tells apart clearly: at least this far apart in its overall score."""
 
 ORACLE_METRICS = ("overall", "success", "instruction", "consistency", "quality")
+REWARD_DIMENSIONS = ("overall", "visual_consistency")
+"""The judge's dimensions whose sum is the reward in configs/rl/tabletop.yaml; a test holds the two equal."""
 
 
 def summarize(out: Path, seed: int, steps: list[dict[str, Any]]) -> dict[str, Any]:
@@ -60,15 +63,16 @@ def policy_figures(out: Path) -> dict[str, Any]:
     """Return each judge's score of the editor before and after steering and the difference, paired by case."""
     runs = {name: BenchRun.read(out / "bench" / name) for name in ("before", "after")}
     judges = {entry.name: entry.fingerprint for entry in runs["before"].judges()}
-    wanted = [("oracle", metric) for metric in ORACLE_METRICS] + [("tabletop-judge", "overall")]
-    return {f"{judge}_{metric}": _paired(runs, (judges[judge], metric)) for judge, metric in wanted}
+    figures = {f"oracle_{metric}": _paired(runs, [(judges["oracle"], metric)]) for metric in ORACLE_METRICS}
+    reward = [(judges["tabletop-judge"], dimension) for dimension in REWARD_DIMENSIONS]
+    return {**figures, "judge_reward": _paired(runs, reward)}
 
 
-def _paired(runs: dict[str, BenchRun], key: tuple[str, str]) -> dict[str, Any]:
-    before, after = (runs[name].verdicts()[key] for name in ("before", "after"))
-    items = [item for item in runs["before"].items if item in before and item in after]
-    scored = [item for item in items if before[item].value is not None and after[item].value is not None]
-    values = {name: [v[item].value or 0.0 for item in scored] for name, v in (("before", before), ("after", after))}
+def _paired(runs: dict[str, BenchRun], keys: list[tuple[str, str]]) -> dict[str, Any]:
+    """Return the sum of some metrics before and after, over the cases that have all of them in both runs."""
+    sums = {name: _sums(run, keys) for name, run in runs.items()}
+    scored = [item for item in runs["before"].items if item in sums["before"] and item in sums["after"]]
+    values = {name: [found[item] for item in scored] for name, found in sums.items()}
     difference = paired_difference(values["before"], values["after"], [case for case, _ in scored])
     return {
         "before": sum(values["before"]) / len(scored),
@@ -76,6 +80,17 @@ def _paired(runs: dict[str, BenchRun], key: tuple[str, str]) -> dict[str, Any]:
         "difference": vars(difference),
         "n_failed": len(runs["before"].items) - len(scored),
     }
+
+
+def _sums(run: BenchRun, keys: list[tuple[str, str]]) -> dict[Item, float]:
+    verdicts = run.verdicts()
+    sums = {}
+    for item in run.items:
+        found = [verdicts[key][item].value if item in verdicts[key] else None for key in keys]
+        values = [value for value in found if value is not None]
+        if len(values) == len(keys):
+            sums[item] = sum(values)
+    return sums
 
 
 def estimate(figures: dict[str, Any]) -> Estimate:
@@ -99,7 +114,7 @@ def summary_table(summary: dict[str, Any]) -> str:
         "oracle_overall": "oracle score",
         "oracle_instruction": "oracle instruction",
         "oracle_consistency": "oracle consistency",
-        "tabletop-judge_overall": "judge reward",
+        "judge_reward": "judge reward",
     }
     for key, title in names.items():
         figures = summary["policy"][key]

@@ -334,8 +334,9 @@ def installation(folder: Path) -> Path:
 def check_in(*path: Path) -> str:
     program = "from gnomon.cli import check_packages\ntry: check_packages()\nexcept Exception as error: print(error)"
     environment = {**os.environ, "PYTHONPATH": os.pathsep.join(str(folder) for folder in path)}
+    # -S: without site-packages, where an editable install of this checkout would provide the packages again.
     return subprocess.run(
-        [sys.executable, "-P", "-c", program], env=environment, capture_output=True, text=True, check=True
+        [sys.executable, "-P", "-S", "-c", program], env=environment, capture_output=True, text=True, check=True
     ).stdout
 
 
