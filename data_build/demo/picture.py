@@ -7,6 +7,7 @@ from pathlib import Path
 from PIL import Image, ImageDraw, ImageFont
 
 from bench.folder import BenchRun, image_path
+from data_build.demo.summary import REWARD_DIMENSIONS
 from gnomon.datasets import read_comparisons, resolve
 from gnomon.images import load_image
 from rl.grid import TILE, GridRow, draw_grid
@@ -36,7 +37,7 @@ def draw_loop(out: Path) -> Image.Image:
         pictures += [load_image(run.path / image_path(item)) for run in (before, after)]
         instruction = case.instruction.get("en")
         scores = judge.score(instruction=instruction, references=sources, candidates=pictures)
-        rewards = scores.values[:, scores.dimensions.index("overall")].tolist()
+        rewards = scores.values[:, [scores.dimensions.index(name) for name in REWARD_DIMENSIONS]].sum(dim=1).tolist()
         rows.append(GridRow(instruction, sources, pictures, rewards))
     return _with_titles(draw_grid(rows))
 
