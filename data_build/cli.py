@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from jsonargparse.typing import NonNegativeInt, PositiveInt
 
-from gnomon.cli import _underscored
+from gnomon.cli import underscored
 
 if TYPE_CHECKING:
     from rl.generator import DiffusersGenerator  # jsonargparse finds it here when the command runs
@@ -26,7 +26,7 @@ def build(argv: list[str]) -> None:
     """
     from jsonargparse import auto_cli
 
-    auto_cli(BUILDERS, args=_underscored(argv), prog="gnomon data build", allow_abbrev=False)
+    auto_cli(BUILDERS, args=underscored(argv), prog="gnomon data build", allow_abbrev=False)
 
 
 def list_builders() -> None:

@@ -172,11 +172,11 @@ def _run(name: tuple[str, ...], argv: list[str]) -> int:
     else:
         from jsonargparse import auto_cli
 
-        auto_cli(function, args=_underscored(argv), prog=" ".join(("gnomon", *name)), allow_abbrev=False)
+        auto_cli(function, args=underscored(argv), prog=" ".join(("gnomon", *name)), allow_abbrev=False)
     return 0
 
 
-def _underscored(argv: list[str]) -> list[str]:
+def underscored(argv: list[str]) -> list[str]:
     """Let `--sample-ids` mean `--sample_ids`: parameters have underscores, people type either."""
     result = []
     for argument in argv:

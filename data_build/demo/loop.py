@@ -12,7 +12,7 @@ from rich.console import Console
 from data_build.demo.page import write_page
 from data_build.demo.picture import draw_loop
 from data_build.demo.process import load_libraries, run_command
-from data_build.demo.steps import Step, demo_steps
+from data_build.demo.steps import Step, demo_steps, input_hashes
 from data_build.demo.summary import SUMMARY, summarize, summary_table
 from gnomon.images import save_png
 from gnomon.runs import RunFolder
@@ -30,7 +30,8 @@ def run_demo(out: Path, seed: int) -> None:
     """
     console = Console(file=sys.stderr)
     steps = demo_steps(out, seed)
-    with RunFolder.open(out, command="demo", config={"steps": [step.name for step in steps]}, seed=seed) as run:
+    config = {"steps": [step.name for step in steps]}
+    with RunFolder.open(out, command="demo", config=config, seed=seed, inputs=input_hashes()) as run:
         done = {line["name"]: line for line in _lines(run)}
         if len(done) < len(steps):
             console.print(f"gnomon demo: {len(steps)} steps into {out}; loading libraries ...")

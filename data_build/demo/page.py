@@ -106,8 +106,8 @@ def _groups(out: Path) -> list[GalleryRow]:
             Picture(resolve(root, side.path), "", {"oracle": side.scores.get("overall")})
             for side in comparison.candidates
         ]
-        sources = [Picture(resolve(root, reference.path), reference.role) for reference in comparison.references]
-        groups = [PictureGroup("source", sources), PictureGroup("candidates", candidates)]
+        sources = [Picture(resolve(root, reference.path), "") for reference in comparison.references]
+        groups = [PictureGroup("references", sources), PictureGroup("candidates", candidates)]
         rows.append(GalleryRow(comparison.instruction.get("en"), groups))
     return rows
 
@@ -179,8 +179,8 @@ def _add_examples(report: Report, out: Path) -> None:
 
 def _example(before: BenchRun, after: BenchRun, item: Item) -> GalleryRow:
     case = before.cases[item[0]]
-    sources = [Picture(resolve(before.root, reference.path), reference.role) for reference in case.references]
-    groups = [PictureGroup("source", sources)]
+    sources = [Picture(resolve(before.root, reference.path), "") for reference in case.references]
+    groups = [PictureGroup("references", sources)]
     for name, run in (("before", before), ("after", after)):
         groups.append(PictureGroup(name, [Picture(run.path / image_path(item), "", _scores(run, item))]))
     return GalleryRow(f"{case.instruction.en}  ·  {case.instruction.zh}", groups)

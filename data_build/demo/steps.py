@@ -12,6 +12,7 @@ from pathlib import Path
 import data_build
 from data_build.tabletop.edits import SIMPLE_KINDS
 from gnomon.errors import UserError
+from gnomon.hashing import file_hash, stable_hash
 
 EDITOR_KINDS = SIMPLE_KINDS
 """The kinds of edits that the shipped editor was trained on."""
@@ -23,6 +24,13 @@ NUM_PREFERENCE_CASES = {"train": 128, "validation": 48, "test": 96}
 """Instructions of each split whose candidates are compared; those of a smaller number are its first cases."""
 
 
+RECIPES = (
+    "data/tabletop_preferences.yaml",
+    "rm/tabletop.yaml",
+    "rl/tabletop.yaml",
+    "bench/tabletop_generate.yaml",
+    "bench/tabletop_judge.yaml",
+)
 CLEAR_MARGIN = 0.15
 """Difference of the oracle's overall scores from which on it tells two candidates apart clearly."""
 
@@ -72,6 +80,15 @@ def config_file(name: str) -> Path:
         if (place / name).is_file():
             return place / name
     raise UserError(f"expected the recipe {name} in {places[0]} or {places[1]}; reinstall gnomon")
+
+
+def input_hashes() -> dict[str, str]:
+    """Hash what the steps read beside their arguments: other recipes or models make another demo."""
+    models = [path for name in ("editor", "judge") for path in sorted(model_folder(name).rglob("*.safetensors"))]
+    return {
+        "recipes": stable_hash([file_hash(config_file(name)) for name in RECIPES]),
+        "models": stable_hash([file_hash(path) for path in models]),
+    }
 
 
 def demo_steps(out: Path, seed: int) -> list[Step]:

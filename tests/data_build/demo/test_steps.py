@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from data_build.demo.steps import Step, config_file, demo_steps, model_folder
+from data_build.demo.steps import RECIPES, Step, config_file, demo_steps, input_hashes, model_folder
 from gnomon.cli import main
 from gnomon.errors import UserError
 
@@ -32,3 +32,9 @@ def test_a_recipe_or_model_that_is_missing_is_named() -> None:
         config_file("rm/none.yaml")
     with pytest.raises(UserError, match="painter"):
         model_folder("painter")
+
+
+def test_recipes_and_models_are_part_of_a_demo_s_identity() -> None:
+    named = {argument for step in STEPS for argument in step.argv if argument.endswith(".yaml")}
+    assert named == {str(config_file(name)) for name in RECIPES}
+    assert all(len(value) == 64 for value in input_hashes().values())
