@@ -19,7 +19,6 @@ from rl.lora import save_lora
 from rl.module import FlowGRPO
 
 CURVE = "curve.jsonl"
-CHECKPOINTS = "checkpoints"
 LORA = "lora"
 _MONITOR = "validation/reward"
 

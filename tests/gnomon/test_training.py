@@ -1,0 +1,98 @@
+"""The command line that training commands share: it parses first, loads later, resumes, and passes Ctrl-C on."""
+
+from __future__ import annotations
+
+import os
+import signal
+import sys
+from pathlib import Path
+
+import pytest
+import torch
+from pytorch_lightning import LightningDataModule, LightningModule
+from pytorch_lightning.callbacks import ModelCheckpoint
+from torch import Tensor
+from torch.utils.data import DataLoader, TensorDataset
+
+from gnomon.training import CHECKPOINTS, TrainingCommandLine
+
+
+class Line(LightningModule):
+    """A least-squares line that can press Ctrl-C."""
+
+    def __init__(self, seed: int = 0, interrupt_at: int | None = None) -> None:
+        super().__init__()
+        self.seed, self.interrupt_at = seed, interrupt_at
+        self.layer = torch.nn.Linear(1, 1)
+
+    def training_step(self, batch: list[Tensor]) -> Tensor:
+        if self.interrupt_at is not None and self.global_step >= self.interrupt_at:
+            os.kill(os.getpid(), signal.SIGINT)
+        loss: Tensor = (self.layer(batch[0]) - 2 * batch[0]).square().mean()
+        return loss
+
+    def configure_optimizers(self) -> torch.optim.Optimizer:
+        return torch.optim.SGD(self.parameters(), lr=0.1)
+
+
+class Points(LightningDataModule):
+    """Eight points."""
+
+    def train_dataloader(self) -> DataLoader[tuple[Tensor, ...]]:
+        return DataLoader(TensorDataset(torch.linspace(-1, 1, 8)[:, None]), batch_size=4)
+
+
+def _command_line(out: Path, *flags: str) -> TrainingCommandLine:
+    arguments = ["--out", str(out), "--trainer.accelerator", "cpu", "--trainer.enable_progress_bar", "false", *flags]
+    defaults = {"enable_model_summary": False, "log_every_n_steps": 1}
+    return TrainingCommandLine(Line, Points, arguments, program="gnomon line fit", trainer_defaults=defaults)
+
+
+def _fit(out: Path, *flags: str) -> TrainingCommandLine:
+    command_line = _command_line(out, *flags)
+    command_line.load()
+    command_line.config_init["trainer"]["callbacks"] = [ModelCheckpoint(out / CHECKPOINTS, filename="last")]
+    command_line.trainer = command_line.instantiate_trainer()
+    command_line.fit()
+    return command_line
+
+
+def test_it_only_parses_and_leaves_out_what_a_second_start_may_change(tmp_path: Path) -> None:
+    command_line = _command_line(tmp_path / "a", "--seed_everything", "3", "--tracker", "csv")
+    assert not hasattr(command_line, "model")
+    assert command_line.out == tmp_path / "a"
+    assert command_line.seed == 3
+    config = command_line.resolved_config()
+    assert config == _command_line(tmp_path / "b", "--seed_everything", "3").resolved_config()
+    assert config["model"] == {"interrupt_at": None}  # its seed is linked
+    assert "seed_everything" in config
+    assert not (tmp_path / "a").exists()
+
+
+def test_a_wrong_flag_ends_with_the_commands_name(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit):
+        _command_line(tmp_path, "--model.hight", "3")
+    message = capsys.readouterr().err
+    assert "gnomon line fit" in message
+    assert "hight" in message
+
+
+def test_a_second_start_goes_on_from_the_last_checkpoint(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    first = _fit(tmp_path, "--trainer.max_epochs", "1")
+    assert first.trainer.global_step == 2
+    capsys.readouterr()
+    second = _fit(tmp_path, "--trainer.max_epochs", "3")
+    assert f"resuming {tmp_path}" in capsys.readouterr().out
+    assert second.trainer.global_step == 6
+    whole = _fit(tmp_path / "whole", "--trainer.max_epochs", "3")
+    assert torch.equal(second.model.layer.weight, whole.model.layer.weight)
+
+
+def test_control_c_reaches_the_caller(tmp_path: Path) -> None:
+    with pytest.raises(KeyboardInterrupt):
+        _fit(tmp_path, "--trainer.max_epochs", "3", "--model.interrupt_at", "1")
+
+
+def test_parsing_takes_no_argument_of_the_process(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sys, "argv", ["gnomon", "line", "fit", "--nonsense"])
+    assert _command_line(tmp_path).seed == 0
