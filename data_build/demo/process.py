@@ -42,13 +42,16 @@ def load_libraries() -> None:
     """Import what the steps need, before the first fork; nothing may compute here, since threads do not survive one."""
     for name in HEAVY_MODULES:
         importlib.import_module(name)
+    for library in ("transformers", "diffusers"):
+        # These models load in an instant: a bar for each of their parts would be all that one sees.
+        importlib.import_module(f"{library}.utils.logging").disable_progress_bar()
 
 
 def run_command(argv: list[str], log: Path) -> Measured:
-    """Run `gnomon ARGV` in a child; its output goes to `log`, and also to the terminal where there is one.
+    """Run `gnomon ARGV` in a child; its output goes to the terminal, or to `log` where there is none.
 
     Raises:
-        UserError: when the command fails or is killed; says where its output is.
+        UserError: when the command fails or is killed; shows the end of its output, or says where it is.
         KeyboardInterrupt: when it was interrupted.
     """
     log.parent.mkdir(parents=True, exist_ok=True)
@@ -68,7 +71,8 @@ def run_command(argv: list[str], log: Path) -> Measured:
         raise KeyboardInterrupt
     if code != 0:
         how = f"was killed by signal {-code}" if code < 0 else f"ended with exit code {code}"
-        raise UserError(f"`gnomon {' '.join(argv)}` {how}; its output is in {log}:\n{_tail(log)}")
+        where = "above" if sys.stderr.isatty() else f"in {log}:\n{_tail(log)}"
+        raise UserError(f"`gnomon {' '.join(argv)}` {how}; its output is {where}")
     return Measured(time.monotonic() - start, usage.ru_maxrss * 1024)
 
 
