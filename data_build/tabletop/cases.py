@@ -114,7 +114,7 @@ def draw_cases(num: int, *, seed: int, split: Split, kinds: Sequence[str], held_
         rng = random.Random(stable_seed("tabletop-cases", seed, split, number))
         while True:
             scene, edit = sample_pair(rng, split, (kinds[number % len(kinds)],), held_out=held_out)
-            name = stable_hash([scene.to_dict(), edit.to_dict()])
+            name = stable_hash([scene.to_dict(), edit.canonical().to_dict()])
             if name not in seen:
                 break
         seen.add(name)
@@ -138,7 +138,7 @@ def _case(case_id: str, split: Split, item: Drawn) -> Case:
         "target": apply_edit(item.scene, item.edit).to_dict(),
         "edit": item.edit.to_dict(),
         "held_out": item.edit.held_out(),
-        "combination": " + ".join(step.combination() for step in item.edit.steps) or item.edit.combination(),
+        "combination": item.edit.combination(),
     }
     if item.element is not None:
         references.append(Reference(path=f"images/{case_id}_element.png", role="element"))

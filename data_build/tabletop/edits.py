@@ -49,13 +49,28 @@ class Edit:
     cell: tuple[int, int] | None = None
     steps: tuple[Edit, ...] = ()
 
+    def canonical(self) -> Edit:
+        """Return the one spelling of edits that come to the same: a swap of a and b, or of b and a; steps in any order.
+
+        Splits go by it, else training would show a test edit in its mirror.
+        """
+        if self.kind == "swap":
+            assert self.subject is not None
+            assert self.other is not None
+            first, second = sorted((self.subject, self.other), key=lambda s: (s.colour, s.kind, s.size, s.cell))
+            return replace(self, subject=first, other=second)
+        return replace(self, steps=tuple(sorted(self.steps, key=lambda step: repr(step.to_dict()))))
+
     def combination(self) -> str:
         """Name the combination of edit and attributes, without any place: what the held-out rule looks at."""
-        parts = [self.kind]
-        for shape in (self.subject, self.other, self.added):
+        edit = self.canonical()
+        if edit.steps:
+            return " + ".join(step.combination() for step in edit.steps)
+        parts = [edit.kind]
+        for shape in (edit.subject, edit.other, edit.added):
             if shape is not None:
                 parts += [shape.colour, shape.kind]
-        return " ".join([*parts, *([self.value] if self.value else [])])
+        return " ".join([*parts, *([edit.value] if edit.value else [])])
 
     def held_out(self) -> bool:
         """Say whether training and validation must never show this combination."""
@@ -185,7 +200,7 @@ def split_of(scene: Scene, edit: Edit) -> Split:
     """
     if edit.held_out():
         return "test"
-    bucket = stable_seed("tabletop-split", repr(scene.to_dict()), repr(edit.to_dict())) % 10
+    bucket = stable_seed("tabletop-split", repr(scene.to_dict()), repr(edit.canonical().to_dict())) % 10
     return "train" if bucket < 8 else "validation" if bucket == 8 else "test"
 
 

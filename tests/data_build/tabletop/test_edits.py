@@ -3,6 +3,7 @@ from __future__ import annotations
 import json
 import random
 from collections import Counter
+from dataclasses import replace
 
 import pytest
 from hypothesis import given, settings
@@ -154,6 +155,20 @@ def test_every_kind_has_combinations_that_are_held_out_and_others() -> None:
     for kind in ALL_KINDS:
         edits = [sample_edit(rng, sample_scene_for(rng, kind), kind) for _ in range(200)]
         assert {edit.held_out() for edit in edits} == {True, False}, kind
+
+
+def test_edits_that_come_to_the_same_share_their_split_and_combination() -> None:
+    rng = random.Random(5)
+    for kind in ("swap", "two_step"):
+        for _ in range(100):
+            scene, edit = sample_pair(rng, "train", (kind,))
+            mirror = replace(edit, subject=edit.other, other=edit.subject, steps=edit.steps[::-1])
+            if kind == "swap":
+                assert apply_edit(scene, mirror) == apply_edit(scene, edit)
+            assert mirror != edit
+            assert split_of(scene, mirror) == "train"
+            assert mirror.held_out() == edit.held_out()
+            assert mirror.combination() == edit.combination()
 
 
 def test_places_and_sizes_do_not_make_another_combination() -> None:
