@@ -152,14 +152,17 @@ def build_pairs_from_edits(*, source: Path, out: Path, seed: int = 0, licence: s
     print(
         f"{done.num_comparisons} comparisons of {done.num_triples} edits in {out}; of {done.num_rows} rows "
         f"{done.num_without_output} have no output, {done.num_unchanged} an unchanged one; "
-        f"{done.num_without_foreign} edits found no foreign one"
+        f"{done.num_without_foreign} edits found no foreign one; "
+        f"{done.num_identical} comparisons of identical pictures are left out"
     )
 
 
 def train_tabletop(
     model: Literal["editor", "judge"], *, out: Path, num_steps: PositiveInt | None = None, seed: int = 0
 ) -> None:
-    """Train one of the tiny models that ship from nothing; takes hours, run again to go on after a stop.
+    """Train one of the tiny models that ship from nothing: some 40 minutes on one core each.
+
+    Run again, it goes on after a stop.
 
     Args:
         model: the editor (autoencoder, text encoder and transformer) or the judge's base.
@@ -168,12 +171,17 @@ def train_tabletop(
         seed: of everything.
     """
     from data_build.tabletop.shipped import ship_editor, ship_judge
+    from gnomon.runs import RunFolder
 
-    if model == "editor":
-        figures = ship_editor(out, out=out / "model", seed=seed, **({"editor_steps": num_steps} if num_steps else {}))
-        print("\n".join(f"{name}: {value:.3f}" for name, value in figures.items()))
-    else:
-        ship_judge(out, out=out / "model", seed=seed, **({"num_steps": num_steps} if num_steps else {}))
+    config = {"model": model, "num_steps": num_steps}
+    with RunFolder.open(out, command="data train-tabletop", config=config, seed=seed) as run:
+        if model == "editor":
+            steps = {"editor_steps": num_steps} if num_steps else {}
+            figures = ship_editor(run.path, out=run.path / "model", seed=seed, **steps)
+            print("\n".join(f"{name}: {value:.3f}" for name, value in figures.items()))
+        else:
+            steps = {"num_steps": num_steps} if num_steps else {}
+            ship_judge(run.path, out=run.path / "model", seed=seed, **steps)
     print(f"written to {out / 'model'}")
 
 

@@ -34,7 +34,8 @@ README = """# Pairs from edits
 {num_comparisons} comparisons with known answers from {num_triples} of {num_rows} rows of {source}, made by \
 `gnomon data build pairs-from-edits`: the true edit against {kinds} (`meta.kind`).
 Left out: {num_without_output} rows without output, {num_unchanged} whose output is the input, \
-{num_without_foreign} comparisons for want of a foreign edit. Sides are placed so that each is right in half of a kind.
+{num_without_foreign} comparisons for want of a foreign edit, {num_identical} whose two pictures are identical.
+Sides are placed so that each is right in half of a kind.
 """
 
 
@@ -59,6 +60,7 @@ class PairsSummary(Record):
     num_without_output: int
     num_unchanged: int
     num_without_foreign: int
+    num_identical: int
     num_comparisons: int
 
 
@@ -90,22 +92,32 @@ def build_pairs(source: str | Path, out: str | Path, *, seed: int = 0, licence: 
         if not changed:
             raise UserError(f"expected at least one row with an output that differs from its input in {source}")
         foreign = _foreign_edits(changed, seed)
-        comparisons: list[Comparison] = []
-        for kind in KINDS:
-            members = [triple for triple in changed if kind != "foreign" or triple.id in foreign]
-            second = _second_sides(members, kind, seed)
-            for triple in track(members, f"comparing with {kind}"):
-                worse = _worse_picture(run.path, kind, triple, foreign)
-                comparisons.append(_comparison(triple, kind, worse, triple.id in second, source.name, licence))
         for triple in changed:
             _save(load_image(triple.source), run.path, f"images/{triple.id}_source.png")
             _save(load_image(triple.edit), run.path, f"images/{triple.id}_edit.png")
+        comparisons: list[Comparison] = []
+        num_identical = 0
+        for kind in KINDS:
+            members = [triple for triple in changed if kind != "foreign" or triple.id in foreign]
+            worse = {
+                triple.id: _worse_picture(run.path, kind, triple, foreign)
+                for triple in track(members, f"comparing with {kind}")
+            }
+            # A blank page is its own blurred copy: there is nothing to tell apart.
+            different = [t for t in members if content_hash(run.path / worse[t.id]) != t.edit_hash]
+            num_identical += len(members) - len(different)
+            second = _second_sides(different, kind, seed)
+            comparisons += [
+                _comparison(triple, kind, worse[triple.id], triple.id in second, source.name, licence)
+                for triple in different
+            ]
         summary = PairsSummary(
             num_rows=len(rows),
             num_triples=len(changed),
             num_without_output=len(rows) - len(complete),
             num_unchanged=len(triples) - len(changed),
             num_without_foreign=len(changed) - len(foreign),
+            num_identical=num_identical,
             num_comparisons=len(comparisons),
         )
         run.write_json(SUMMARY, summary)

@@ -54,7 +54,11 @@ def reason_to_start_afresh(venv: Path, wanted: str) -> str | None:
 def create(venv: Path) -> int:
     """Make an empty environment at `venv`, marked as under way from its first moment; return venv's exit code."""
     if venv.exists():
-        shutil.rmtree(venv)
+        # Renamed first: a half-deleted environment without its stamp would look like one to build upon.
+        retired = venv.with_name(f"{venv.name}.retired")
+        shutil.rmtree(retired, ignore_errors=True)
+        venv.rename(retired)
+        shutil.rmtree(retired)
     venv.mkdir(parents=True)
     (venv / UNDER_WAY).touch()
     code = subprocess.run([sys.executable, "-m", "venv", venv]).returncode
@@ -75,9 +79,9 @@ def install(root: Path, venv: Path, extras: str, wanted: str) -> int:
     (venv / UNDER_WAY).touch()
     print(f"== Installing gnomon[{extras}] into .venv, versions as in constraints.txt", flush=True)
     pip = [str(venv / "bin" / "python"), "-m", "pip", "install", "--disable-pip-version-check"]
-    code = subprocess.run([*pip, "-c", "constraints.txt", "-e", f".[{extras}]"], cwd=root).returncode
+    code = subprocess.run([*pip, "-c", "constraints.txt", "-e", f".[{extras}]" if extras else "."], cwd=root).returncode
     if code != 0:
-        if had_stamp:  # pip has put back what it had replaced, so the old environment still works
+        if had_stamp and code > 0:  # not killed: pip has put back what it had replaced
             (venv / UNDER_WAY).unlink()
         print("The install failed: pip says why above. Run the same make again once that is cured.", file=sys.stderr)
         return code

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from rich.console import Console
+from rich.markup import escape
 
 from data_build.demo.page import write_page
 from data_build.demo.picture import draw_loop
@@ -39,9 +40,8 @@ def run_demo(out: Path, seed: int) -> None:
         for number, step in enumerate(steps, start=1):
             if step.name in done:
                 continue
-            console.print(
-                f"[bold]\\[{number}/{len(steps)}] {step.title}[/bold]\n    [dim]{step.command}[/dim]", soft_wrap=True
-            )
+            console.print(f"[bold]\\[{number}/{len(steps)}] {step.title}[/bold]")
+            console.print(f"    [dim]{escape(step.command)}[/dim]", soft_wrap=True)
             measured = _run(step, out)
             run.append(measured, MEASURED)
             done[step.name] = measured

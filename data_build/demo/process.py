@@ -6,8 +6,10 @@ forks: every step is still the real command in a process of its own, which can b
 
 from __future__ import annotations
 
+import ctypes
 import importlib
 import os
+import shlex
 import signal
 import sys
 import time
@@ -72,12 +74,13 @@ def run_command(argv: list[str], log: Path) -> Measured:
     if code != 0:
         how = f"was killed by signal {-code}" if code < 0 else f"ended with exit code {code}"
         where = "above" if sys.stderr.isatty() else f"in {log}:\n{_tail(log)}"
-        raise UserError(f"`gnomon {' '.join(argv)}` {how}; its output is {where}")
+        raise UserError(f"`{shlex.join(['gnomon', *argv])}` {how}; its output is {where}")
     return Measured(time.monotonic() - start, usage.ru_maxrss * 1024)
 
 
 def _be_command(argv: list[str], log: Path) -> NoReturn:
     """Turn the forked child into the command; never returns."""
+    _die_with_parent()
     with log.open("a", encoding="utf-8", buffering=1) as file:
         code = 1
         try:
@@ -94,9 +97,20 @@ def _be_command(argv: list[str], log: Path) -> NoReturn:
         except BaseException:
             traceback.print_exc()
         finally:
-            sys.stdout.flush()
-            sys.stderr.flush()
-            os._exit(code)
+            try:
+                sys.stdout.flush()
+                sys.stderr.flush()
+            except OSError:  # a full disk; the child must not unwind into the parent's code
+                code = code or 1
+            finally:
+                os._exit(code)
+
+
+def _die_with_parent() -> None:
+    """Ask Linux to kill this process when the demo dies; an orphan would go on in a folder that the next demo wants."""
+    if sys.platform == "linux":
+        set_parent_death_signal = 1
+        ctypes.CDLL(None).prctl(set_parent_death_signal, signal.SIGKILL)
 
 
 def _tail(log: Path, lines: int = 15) -> str:

@@ -5,7 +5,8 @@ Every step is a real `gnomon` command that also works when typed by hand; the de
 
 from __future__ import annotations
 
-import sys
+import shlex
+import sysconfig
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -52,7 +53,7 @@ class Step:
     @property
     def command(self) -> str:
         """The command as a user would type it."""
-        return " ".join(["gnomon", *self.argv])
+        return shlex.join(["gnomon", *self.argv])
 
 
 def model_folder(name: str) -> Path:
@@ -75,11 +76,14 @@ def config_file(name: str) -> Path:
     Raises:
         UserError: when it is in neither place.
     """
-    places = [Path(data_build.__file__).parent.parent / "configs", Path(sys.prefix) / "share" / "gnomon" / "configs"]
+    # pip puts shared data into the environment, or into the user's scheme (`pip install --user`).
+    schemes = [sysconfig.get_default_scheme(), sysconfig.get_preferred_scheme("user")]
+    shared = [Path(sysconfig.get_path("data", scheme)) / "share" / "gnomon" / "configs" for scheme in schemes]
+    places = [Path(data_build.__file__).parent.parent / "configs", *shared]
     for place in places:
         if (place / name).is_file():
             return place / name
-    raise UserError(f"expected the recipe {name} in {places[0]} or {places[1]}; reinstall gnomon")
+    raise UserError(f"expected the recipe {name} in {' or '.join(map(str, places))}; reinstall gnomon")
 
 
 def input_hashes() -> dict[str, str]:

@@ -10,6 +10,7 @@ from typing import Any
 
 from data_build.tabletop.draw import draw
 from data_build.tabletop.edits import EDIT_KINDS, TWO_REFERENCE_KINDS, Edit, apply_edit, sample_pair
+from data_build.tabletop.oracle import RESOLUTION
 from data_build.tabletop.phrases import describe
 from data_build.tabletop.world import GRID, GROUNDS, KINDS, SIZES, Scene, Shape
 from gnomon.datasets import CASES, write_records
@@ -99,8 +100,10 @@ def _check(num: int, kinds: Sequence[str], resolution: int, held_out_share: floa
         raise UserError(f"expected every kind of edit once, got {', '.join(kinds)}")
     if num < 1:
         raise UserError(f"expected num >= 1, got {num}")
-    if resolution < 4 * GRID:
-        raise UserError(f"expected a resolution of at least {4 * GRID} pixels, got {resolution}")
+    if resolution < RESOLUTION:
+        raise UserError(
+            f"expected a resolution of at least {RESOLUTION} pixels, where the oracle reads, got {resolution}"
+        )
     if not 0 <= held_out_share <= 1:
         raise UserError(f"expected held_out_share in 0..1, got {held_out_share}")
 

@@ -36,7 +36,7 @@ CLEAR_RESIDUAL, CLEAR_SHARE = 0.085, 0.5
 COLOUR_TOLERANCE = 0.17
 """Largest Euclidean distance (0..1 a channel) from a named colour that bears its name; half-blends lie beyond."""
 
-BLEND_SHARE, BLEND_GAIN = 0.38, 0.6
+BLEND_SHARE, BLEND_GAIN = 0.3, 0.6
 """A cell is unclear, too, where a second look with at least this share explains this part of the residual energy."""
 
 SHAPE_SLACK, SHAPE_SPAN = 0.045, 0.22
@@ -94,7 +94,7 @@ def to_array(image: Image.Image) -> Array:
     rgb = image.convert("RGB")
     if rgb.size != (RESOLUTION, RESOLUTION):
         shrinks = min(rgb.size) >= RESOLUTION
-        method = Image.Resampling.BOX if shrinks else Image.Resampling.BICUBIC
+        method = Image.Resampling.HAMMING if shrinks else Image.Resampling.BICUBIC
         rgb = rgb.resize((RESOLUTION, RESOLUTION), method)
     return np.asarray(rgb, np.float64) / 255
 

@@ -142,6 +142,7 @@ def write_editor(
     save_pipeline(out, autoencoder, tokenizer, text.half(), halved.half())
     halved.float().load_state_dict(diligent)
     halved.half().save_pretrained(out / DILIGENT, safe_serialization=True)
+    _without_origin(out / "vae" / "config.json")
     config = out / "text_encoder" / "config.json"
     settings = json.loads(config.read_text(encoding="utf-8"))
     atomic_write_text(config, json.dumps({**settings, "dtype": "float32"}, indent=2) + "\n")
@@ -149,7 +150,14 @@ def write_editor(
     make_scheduler().save_pretrained(out / "scheduler")
 
 
-def ship_judge(folder: Path, *, out: Path, num_steps: int = 3000, num_check: int = 256, seed: int = 0) -> None:
+def _without_origin(config: Path) -> None:
+    """Drop the folder that a part was last loaded from, which diffusers notes in its config."""
+    settings = json.loads(config.read_text(encoding="utf-8"))
+    settings.pop("_name_or_path", None)
+    atomic_write_text(config, json.dumps(settings, indent=2) + "\n")
+
+
+def ship_judge(folder: Path, *, out: Path, num_steps: int = 2200, num_check: int = 256, seed: int = 0) -> None:
     """Pretrain the judge's base and write it with its processor, weights in half precision.
 
     Args:

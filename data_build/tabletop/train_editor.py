@@ -239,7 +239,9 @@ def cached_pairs(
         return Pairs(**torch.load(path, weights_only=True))
     pairs = encode_pairs(sample_pairs("train", kinds, num_pairs, seed), autoencoder, tokenizer, seed)
     folder.mkdir(parents=True, exist_ok=True)
-    torch.save(pairs.__dict__, path)
+    temporary = path.with_suffix(".tmp")
+    torch.save(pairs.__dict__, temporary)
+    temporary.replace(path)
     return pairs
 
 

@@ -15,6 +15,8 @@ from pathlib import Path
 import torch
 from torch import Tensor, nn
 
+from gnomon.files import atomic_write_text
+
 CHECKPOINT_SECONDS = 120.0
 
 
@@ -102,6 +104,7 @@ def train(
     average = {name: value.detach().clone() for name, value in module.state_dict().items()}
     rates = [[group["lr"] for group in optimizer.param_groups] for optimizer in optimizers]
     start, seconds = _load(folder / "checkpoint.pt", module, optimizers, average)
+    _cut_curve(folder / "curve.csv", start)
     began, saved = time.monotonic() - seconds, time.monotonic()
     for step in range(start, num_steps):
         for optimizer, group_rates in zip(optimizers, rates, strict=True):
@@ -137,6 +140,15 @@ def _evaluate_average(
             return evaluate()
     finally:
         module.load_state_dict(raw)
+
+
+def _cut_curve(path: Path, last_step: int) -> None:
+    """Drop the lines of steps after the checkpoint that training goes on from, since they come again."""
+    if not path.exists():
+        return
+    head, *lines = path.read_text(encoding="utf-8").splitlines(keepends=True)
+    kept = [line for line in lines if line.endswith("\n") and int(line.partition(",")[0]) <= last_step]
+    atomic_write_text(path, "".join([head, *kept]))
 
 
 def _append_row(path: Path, row: Mapping[str, float]) -> None:

@@ -3,6 +3,7 @@ from __future__ import annotations
 import fcntl
 import json
 import os
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -127,7 +128,10 @@ def test_only_models_that_ship_can_be_trained(tmp_path: Path, capsys: pytest.Cap
 
 
 def test_the_oracle_judges_and_monitors_by_class_path(tabletop_cases: Path, tmp_path: Path) -> None:
-    folder = ("--generator.class_path", "bench.generators.FolderGenerator", "--generator.folder", tabletop_cases)
+    (tmp_path / "outputs").mkdir()
+    for case in read_cases(tabletop_cases):
+        shutil.copy(tabletop_cases / case.references[0].path, tmp_path / "outputs" / f"{case.id}.png")
+    folder = ("--generator.class_path", "bench.generators.FolderGenerator", "--generator.folder", tmp_path / "outputs")
     judge = ("--judge.class_path", "data_build.tabletop.judging.OracleJudge")
 
     assert run("bench", "generate", "--cases", tabletop_cases, "--out", tmp_path / "run", "--name", "x", *folder) == 0

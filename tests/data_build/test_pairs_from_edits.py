@@ -43,6 +43,22 @@ ROWS = [
 ]
 
 
+def test_identical_pictures_are_not_compared(tmp_path: Path) -> None:
+    source = write_source(tmp_path, [*ROWS[:2], row(7, 8), row(7, 9)])
+    Image.new("RGB", (40, 30), "white").save(tmp_path / "data" / "8.png")
+    Image.new("RGB", (40, 30), "black").save(tmp_path / "data" / "9.png")
+
+    summary = build_pairs(source, tmp_path / "out")
+
+    ids = {comparison.id for comparison in read_comparisons(tmp_path / "out")}
+    assert summary.num_identical == 3  # white and black are their own blurred copies, and black is black
+    assert not ids & {"row-00002-blurred", "row-00003-blurred", "row-00003-black"}
+    assert {"row-00002-black", "row-00002-unedited", "row-00003-unedited"} <= ids
+    for comparison in read_comparisons(tmp_path / "out"):
+        hashes = {content_hash(resolve(tmp_path / "out", candidate.path)) for candidate in comparison.candidates}
+        assert len(hashes) == 2
+
+
 def better(comparison: Comparison) -> str:
     (judgement,) = comparison.judgements
     assert (judgement.i, judgement.j, judgement.dimension) == (0, 1, "overall")
@@ -63,6 +79,7 @@ def test_every_row_is_used_or_counted(tmp_path: Path) -> None:
         "num_without_output": 2,
         "num_unchanged": 1,
         "num_without_foreign": 0,
+        "num_identical": 0,
         "num_comparisons": 12,
     }
     assert json.loads((tmp_path / "out" / "summary.json").read_text()) == summary.model_dump()

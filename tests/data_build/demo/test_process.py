@@ -1,7 +1,11 @@
 from __future__ import annotations
 
 import os
+import resource
 import signal
+import subprocess
+import sys
+import time
 from pathlib import Path
 
 import pytest
@@ -36,3 +40,50 @@ def test_a_killed_command_is_an_error_and_ctrl_c_is_ctrl_c(tmp_path: Path, monke
     monkeypatch.setattr(gnomon.cli, "main", lambda argv: 130)
     with pytest.raises(KeyboardInterrupt):
         run_command(["bench", "list"], tmp_path / "b.log")
+
+
+def test_a_step_dies_with_the_demo(tmp_path: Path) -> None:
+    # The command waits for ever; only its own process is killed, as `kill PID` does.
+    code = (
+        "import sys, time, gnomon.cli\n"
+        "from pathlib import Path\n"
+        "from data_build.demo.process import run_command\n"
+        "def wait(argv):\n"
+        "    Path(sys.argv[1]).write_text(str(__import__('os').getpid()))\n"
+        "    time.sleep(600)\n"
+        "gnomon.cli.main = wait\n"
+        "run_command(['bench', 'list'], Path(sys.argv[1] + '.log'))\n"
+    )
+    mark = tmp_path / "pid"
+    demo = subprocess.Popen([sys.executable, "-c", code, str(mark)])
+    while not (mark.exists() and mark.read_text()):
+        assert demo.poll() is None
+        time.sleep(0.02)
+    step = int(mark.read_text())
+    demo.kill()
+    demo.wait()
+    for _ in range(500):
+        try:
+            state = Path(f"/proc/{step}/stat").read_text().rpartition(")")[2].split()[0]
+        except OSError:
+            return
+        if state == "Z":
+            return
+        time.sleep(0.02)
+    os.kill(step, signal.SIGKILL)
+    pytest.fail("the step went on without its demo")
+
+
+def test_a_step_that_cannot_write_its_output_ends_in_the_child(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    import gnomon.cli
+
+    def print_on_a_full_disk(argv: list[str]) -> int:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (0, 0))
+        sys.stdout.write("no room for this")
+        return 0
+
+    monkeypatch.setattr(gnomon.cli, "main", print_on_a_full_disk)
+    here = os.getpid()
+    with pytest.raises(UserError, match="exit code 1"):
+        run_command(["bench", "list"], tmp_path / "a.log")
+    assert os.getpid() == here

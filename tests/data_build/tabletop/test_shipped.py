@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 import pytest
@@ -29,6 +30,13 @@ def test_they_take_fifteen_megabytes_at_most_and_have_cards() -> None:
     sizes = [path.stat().st_size for folder in folders for path in folder.rglob("*") if path.is_file()]
     assert sum(sizes) <= 15 * MEGABYTE
     assert all((folder / "README.md").stat().st_size > 500 for folder in folders)
+
+
+def test_no_config_names_a_folder_of_the_machine_it_was_made_on() -> None:
+    configs = [path for name in ("editor", "judge") for path in model_folder(name).rglob("*.json")]
+    assert len(configs) > 6
+    absolute = re.compile(r':\s*"(/[A-Za-z]|[A-Za-z]:\\\\)[^"]*"')
+    assert [path for path in configs if absolute.search(path.read_text(encoding="utf-8"))] == []
 
 
 def test_the_lazy_editor_has_room_and_the_diligent_one_is_good(pipeline: Flux2KleinPipeline) -> None:

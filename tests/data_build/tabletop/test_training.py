@@ -51,8 +51,14 @@ def test_a_second_call_goes_on_where_the_first_stopped(tmp_path: Path, monkeypat
     _fit(tmp_path / "cut", 12)
     (tmp_path / "resumed").mkdir()
     shutil.copy(kept, tmp_path / "resumed" / "checkpoint.pt")
+    # The killed run had logged steps after its checkpoint, and half a line.
+    lines = (tmp_path / "straight" / "curve.csv").read_text().splitlines(keepends=True)
+    (tmp_path / "resumed" / "curve.csv").write_text("".join([line for line in lines if line[0] in "s1234567"]) + "8,0.")
     resumed = _fit(tmp_path / "resumed", 12).state_dict()
     assert all(torch.equal(straight[name], resumed[name]) for name in straight)
+    with (tmp_path / "resumed" / "curve.csv").open() as file:
+        steps = [int(row["step"]) for row in csv.DictReader(file) if row["name"] == "loss"]
+    assert steps == list(range(1, 13))
 
 
 def test_muon_changes_a_convolution_as_it_changes_its_matrix() -> None:
