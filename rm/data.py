@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import math
 import warnings
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import torch
@@ -77,6 +78,20 @@ class Item:
     pictures: dict[Path, Image.Image]
 
 
+class LabelCounts(NamedTuple):
+    """How much a dataset says in one dimension.
+
+    Attributes:
+        decided: pairs with a better side.
+        ties: tied pairs.
+        scores: candidates with an absolute score.
+    """
+
+    decided: int
+    ties: int
+    scores: int
+
+
 class ComparisonDataset(Dataset[Item]):
     """One item per comparison, with all its judged pairs and their decoded pictures.
 
@@ -101,6 +116,7 @@ class ComparisonDataset(Dataset[Item]):
         swap_seed: int | None = None,
     ) -> None:
         self.root = root
+        self.dimensions = tuple(dimensions)
         self.language = language
         self.comparisons: list[Comparison] = []
         self.pairs: list[list[Pair]] = []
@@ -121,7 +137,7 @@ class ComparisonDataset(Dataset[Item]):
         comparison, pairs = self.comparisons[index], self.pairs[index]
         references = tuple(resolve(self.root, reference.path) for reference in comparison.references)
         # Candidates that no kept pair mentions are not worth a forward pass.
-        used = sorted({side for pair in pairs for side in (pair.first, pair.second)})
+        used = _mentioned(pairs)
         rows = [
             Row(
                 instruction=comparison.instruction.get(self.language),
@@ -134,6 +150,24 @@ class ComparisonDataset(Dataset[Item]):
         renumbered = [replace(pair, first=used.index(pair.first), second=used.index(pair.second)) for pair in pairs]
         pictures = {path: load_image(path) for path in {*references, *(row.candidate for row in rows)}}
         return Item(rows, renumbered, pictures)
+
+    def counts(self) -> dict[str, LabelCounts]:
+        """Return how much there is to learn in each dimension."""
+        labels = Counter(
+            (name, label != 0) for pairs in self.pairs for pair in pairs for name, label in pair.labels.items()
+        )
+        scores = Counter(
+            name
+            for comparison, pairs in zip(self.comparisons, self.pairs, strict=True)
+            for position in _mentioned(pairs)
+            for name in comparison.candidates[position].scores
+        )
+        return {name: LabelCounts(labels[name, True], labels[name, False], scores[name]) for name in self.dimensions}
+
+
+def _mentioned(pairs: Sequence[Pair]) -> list[int]:
+    """Return the positions of the candidates in `pairs`."""
+    return sorted({side for pair in pairs for side in (pair.first, pair.second)})
 
 
 def _restricted(pair: Pair, dimensions: Sequence[str]) -> Pair:
@@ -191,27 +225,46 @@ def _table(records: Sequence[Any], dimensions: Sequence[str]) -> Tensor:
 class BatchStream(Sampler[list[int]]):
     """Batches of a training as one endless stream: batch number b depends on (seed, b) and the rank alone.
 
-    Every pass over the data is a fresh permutation, cut into batches that all ranks get equally many of; what is left
-    over of a pass is drawn again in the next one.
+    Every pass over the data is a fresh permutation, cut into whole optimizer steps: batches that all ranks get equally
+    many of, as many as gradients are accumulated over. What is left over of a pass is drawn again in the next one.
 
     Attributes:
         start: number of the batch at which the next iteration begins.
     """
 
-    def __init__(self, num_items: int, batch_size: int, *, seed: int, rank: int = 0, world_size: int = 1) -> None:
+    def __init__(
+        self,
+        num_items: int,
+        batch_size: int,
+        *,
+        seed: int,
+        rank: int = 0,
+        world_size: int = 1,
+        accumulation: int = 1,
+    ) -> None:
         """Cut a pass.
 
+        Args:
+            num_items: comparisons of a pass.
+            batch_size: comparisons per batch and rank.
+            seed: of the order.
+            rank: whose batches these are.
+            world_size: number of ranks.
+            accumulation: batches per optimizer step.
+
         Raises:
-            UserError: when one pass has fewer items than one batch over all ranks.
+            UserError: when one pass has fewer items than one step over all ranks.
         """
         self.num_items, self.batch_size, self.seed = num_items, batch_size, seed
         self.rank, self.world_size = rank, world_size
         self.start = 0
-        self.batches_per_pass = num_items // (batch_size * world_size)
+        per_step = batch_size * world_size * accumulation
+        # Lightning would end a pass with a step of fewer batches, and still divide their sum by all of them.
+        self.batches_per_pass = num_items // per_step * accumulation
         if self.batches_per_pass == 0:
             raise UserError(
-                f"expected at least {batch_size * world_size} comparisons (data.batch_size {batch_size} on "
-                f"{world_size} ranks), got {num_items}; choose a smaller batch size"
+                f"expected at least {per_step} comparisons (data.batch_size {batch_size} on {world_size} ranks, "
+                f"{accumulation} batches per step), got {num_items}; choose a smaller batch size"
             )
 
     def __len__(self) -> int:
@@ -260,7 +313,8 @@ class ComparisonsDataModule(LightningDataModule):
         validation: folder with those that choose the checkpoint.
         encoder: makes the model's inputs; the command line takes it from the model.
         dimensions: the model's dimensions; the command line takes them from the model.
-        batch_size: comparisons per optimizer step and rank, each with all its pairs.
+        batch_size: comparisons per batch and rank, each with all its pairs; an optimizer step takes
+            trainer.accumulate_grad_batches batches.
         validation_batch_size: the same for validation.
         num_workers: processes that decode and encode pictures; 0 does it in the training process.
         language: of the instructions, "en" or "zh"; the other one is used where it is missing.
@@ -290,7 +344,8 @@ class ComparisonsDataModule(LightningDataModule):
         """Read both folders, so that whatever is wrong with them ends the run before its first step.
 
         Raises:
-            UserError: for a missing folder or picture, a broken line, or a folder without usable judgements.
+            UserError: for a missing folder or picture, a broken line, a folder without usable judgements, or a
+                comparison that is in both folders.
         """
         for name, folder in self.folders.items():
             if name not in self.datasets:
@@ -301,12 +356,24 @@ class ComparisonsDataModule(LightningDataModule):
                     language=self.language,
                     swap_seed=self.seed if name == "train" else None,
                 )
+        train, validation = ({item.id for item in self.datasets[name].comparisons} for name in self.folders)
+        if shared := train & validation:
+            raise UserError(
+                f"expected validation comparisons that nothing is learnt from, but {len(shared)} of "
+                f"{self.folders['validation']} are in {self.folders['train']} too ({min(shared)!r}, ...); "
+                "set data.validation to a folder of others"
+            )
 
     def train_dataloader(self) -> ResumableLoader:
         """Return the endless stream of training batches."""
         rank, world_size = self._ranks()
         stream = BatchStream(
-            len(self.datasets["train"]), self.batch_sizes["train"], seed=self.seed, rank=rank, world_size=world_size
+            len(self.datasets["train"]),
+            self.batch_sizes["train"],
+            seed=self.seed,
+            rank=rank,
+            world_size=world_size,
+            accumulation=self.trainer.accumulate_grad_batches if self.trainer else 1,
         )
         return ResumableLoader(self.datasets["train"], stream, **self._options())
 

@@ -120,13 +120,13 @@ class RewardModelJudge:
 
     @cached_property
     def fingerprint(self) -> str:
-        """Hash of weights, template, preprocessing and language."""
+        """Hash of weights and how they are applied, template, preprocessing and language."""
         from rm.reward_model import weights_hash
 
-        encoder = self.model.encoder
-        return stable_hash(
-            [weights_hash(self.model), self.metrics, encoder.template_hash, encoder.preprocessing_hash, self.language]
-        )
+        model, encoder = self.model, self.model.encoder
+        weights = [weights_hash(model), model.dtype_name, None if model.lora is None else model.lora.alpha]
+        prompts = [encoder.template_hash, encoder.preprocessing_hash, self.language]
+        return stable_hash([weights, self.metrics, prompts])
 
     def judge(self, requests: Sequence[JudgeRequest]) -> list[Verdict]:
         """Return one verdict per request, in order.

@@ -13,7 +13,7 @@ from torch.optim.lr_scheduler import LambdaLR
 
 from gnomon.errors import UserError
 from gnomon.hashing import stable_seed
-from rm.data import PairBatch
+from rm.data import LabelCounts, PairBatch
 from rm.lora import LoraOptions
 from rm.losses import LossOutput, bradley_terry, rao_kupper, regression
 from rm.metrics import PairAccuracy, PairFigures
@@ -82,7 +82,8 @@ class RewardModule(LightningModule):
         self.loss, self.tie_k = loss, tie_k
         self.use_margins, self.margin_scale = use_margins, margin_scale
         self.centring, self.regression_weight = centring, regression_weight
-        self.learning_rate, self.head_learning_rate = learning_rate, head_learning_rate or learning_rate
+        self.learning_rate = learning_rate
+        self.head_learning_rate = learning_rate if head_learning_rate is None else head_learning_rate
         self.weight_decay, self.warmup, self.seed = weight_decay, warmup, seed
         self.validation_accuracy = PairAccuracy(self.reward_model.dimensions, seed=seed)
         self.figures: dict[str, PairFigures] = {}
@@ -93,6 +94,11 @@ class RewardModule(LightningModule):
     def dimensions(self) -> tuple[str, ...]:
         """Names of the heads."""
         return self.reward_model.dimensions
+
+    def learns_from(self, counts: LabelCounts) -> bool:
+        """Return whether this much training data in a dimension moves its head."""
+        pairs = counts.decided + (counts.ties if self.loss == "rao_kupper" else 0)
+        return pairs > 0 or (counts.scores > 0 and bool(self.regression_weight))
 
     def forward(self, inputs: dict[str, Tensor]) -> Tensor:
         """Return scores [rows, dimensions]."""

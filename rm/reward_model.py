@@ -129,15 +129,12 @@ class RewardModel(nn.Module):
             return cls(adapted, encoder, dimensions, base=name, lora=lora, dtype=dtype).eval()
 
     @classmethod
-    def from_pretrained(
-        cls, folder: str | Path, *, base: str | Path | None = None, trainable: bool = False
-    ) -> RewardModel:
-        """Load what :meth:`save_pretrained` wrote.
+    def from_pretrained(cls, folder: str | Path, *, base: str | Path | None = None) -> RewardModel:
+        """Load what :meth:`save_pretrained` wrote; nothing in it takes gradients.
 
         Args:
             folder: the saved folder.
             base: where the base model is now, when it has moved.
-            trainable: whether adapter and heads take gradients.
 
         Raises:
             UserError: when the folder or its base is missing, or a hash does not match, or the adapter does nothing.
@@ -156,13 +153,11 @@ class RewardModel(nn.Module):
         manifest.check_hashes(folder, encoder)
         if manifest.lora is not None:
             check_adapter(folder)
-            vlm = load_lora(cast(PreTrainedModel, vlm), str(folder), trainable=trainable)
+            vlm = load_lora(cast(PreTrainedModel, vlm), str(folder))
         lora = None if manifest.lora is None else LoraOptions(**manifest.lora)
         model = cls(vlm, encoder, manifest.dimensions, base=name, lora=lora, dtype=manifest.dtype)
         load_head(model.head, folder)
-        if not trainable:
-            model.requires_grad_(False)
-        return model.eval()
+        return model.requires_grad_(False).eval()
 
     @property
     def device(self) -> torch.device:

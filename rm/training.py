@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -16,12 +15,15 @@ from pytorch_lightning.cli import LightningArgumentParser
 from gnomon.datasets import COMPARISONS
 from gnomon.errors import UserError
 from gnomon.hashing import file_hash
+from gnomon.manifest import Manifest, differences, plain_config
 from gnomon.runs import RunFolder, read_manifest
+from gnomon.tracking import make_logger
 from gnomon.training import CHECKPOINTS, LAST, TrainingCommandLine
 from rm.data import ComparisonsDataModule
 from rm.module import RewardModule
 
 BEST, MODEL = "best.ckpt", "model"
+COMMAND = "rm fit"
 
 
 class RewardCommandLine(TrainingCommandLine):
@@ -37,18 +39,58 @@ class RewardCommandLine(TrainingCommandLine):
         parser.link_arguments("seed_everything", "data.seed")
 
     def load(self) -> None:
-        """Make model and data and read both, so that what is wrong with them leaves no run folder behind."""
+        """Make model, data and trainer and read the data, so that what is wrong leaves no run folder behind.
+
+        Raises:
+            UserError: for data that do not fit the model, and for steps that would be cut in two.
+        """
+        self._check_steps()
         super().load()
         self.datamodule.setup()
+        self._check_labels()
+        self.datamodule.trainer = self.trainer = self.instantiate_trainer()
         self.datamodule.train_dataloader()
+
+    def _check_steps(self) -> None:
+        """Refuse checkpoints and ends of a pass between the batches of one step: no resumed run could go on there."""
+        settings = self.config["trainer"]
+        accumulation = settings["accumulate_grad_batches"]
+        for name in ("val_check_interval", "limit_train_batches"):
+            value = settings[name]
+            # A pass is always whole steps; of another share of it one cannot tell before the number of ranks is known.
+            whole = value in (None, 1.0) if not isinstance(value, int) else value % accumulation == 0
+            if accumulation > 1 and not whole:
+                raise UserError(
+                    f"expected trainer.{name} to be a number of batches that trainer.accumulate_grad_batches "
+                    f"({accumulation}) divides, got {value}; choose {accumulation} or a multiple of it"
+                )
+
+    def _check_labels(self) -> None:
+        """Refuse a head that would keep its random start, and validation data that cannot choose a checkpoint."""
+        folders = self.datamodule.folders
+        train, validation = (self.datamodule.datasets[name].counts() for name in ("train", "validation"))
+        taught = [name for name, counts in train.items() if self.model.learns_from(counts)]
+        if untaught := [name for name in train if name not in taught]:
+            raise UserError(
+                f"expected something to learn from for each of model.dimensions, {folders['train']} "
+                f"has no decided label and no score that counts for {', '.join(untaught)} (ties count with model.loss "
+                "rao_kupper, scores with a model.regression_weight above 0); add such data, or set model.dimensions "
+                f"to those that have some: {', '.join(taught) or 'none'}"
+            )
+        self._decided = [name for name, counts in validation.items() if counts.decided]
+        if not self._decided:
+            raise UserError(
+                f"expected decided pairs in {', '.join(validation)} to choose a checkpoint by, "
+                f"{folders['validation']} has only ties; set data.validation to another folder"
+            )
 
     def instantiate_trainer(self, **kwargs: Any) -> Trainer:
         """Make the trainer with our checkpoints."""
-        folder, dimensions = self.out / CHECKPOINTS, self.model.dimensions
+        folder = self.out / CHECKPOINTS
         best = ModelCheckpoint(
             dirpath=folder,
             filename=Path(BEST).stem,
-            monitor=f"validation/accuracy_{'overall' if 'overall' in dimensions else 'mean'}",
+            monitor=f"validation/accuracy_{'overall' if 'overall' in self._decided else 'mean'}",
             mode="max",
             enable_version_counter=False,
         )
@@ -56,7 +98,24 @@ class RewardCommandLine(TrainingCommandLine):
         last = ModelCheckpoint(dirpath=folder, filename=Path(LAST).stem, enable_version_counter=False)
         settings = self.config_init["trainer"]
         settings["callbacks"] = [*(settings["callbacks"] or []), best, last]
+        # Ours comes in `fit`: some loggers write into the run folder at once, and that is not open yet.
+        self._makes_logger = settings["logger"] is None or settings["logger"] is True
+        if self._makes_logger:
+            settings["logger"] = False
         return super().instantiate_trainer(**kwargs)
+
+    def fit(self) -> None:
+        """Train, or go on from the last checkpoint, with the run folder's logger."""
+        if self._makes_logger:
+            self.trainer.logger = make_logger(self.config["tracker"], self.out, project=self.project)
+        super().fit()
+
+
+def parse(argv: list[str]) -> RewardCommandLine:
+    """Read config and flags; nothing is loaded yet."""
+    return RewardCommandLine(
+        RewardModule, ComparisonsDataModule, argv, program=f"gnomon {COMMAND}", trainer_defaults={}
+    )
 
 
 def train(argv: list[str]) -> None:
@@ -65,35 +124,38 @@ def train(argv: list[str]) -> None:
     Raises:
         UserError: see :func:`rm.cli.fit`.
     """
-    command_line = RewardCommandLine(
-        RewardModule, ComparisonsDataModule, argv, program="gnomon rm fit", trainer_defaults={}
-    )
+    command_line = parse(argv)
     config, out = command_line.resolved_config(), command_line.out
     # Pictures are not hashed: a real training set holds more of them than anyone wants to read twice.
     inputs = {name: file_hash(Path(config["data"][name]) / COMPARISONS) for name in ("train", "validation")}
-    manifest = read_manifest(out)
-    finished = manifest is not None and manifest.status == "finished"
-    if not finished:
-        command_line.load()
-    with _run_folder(out, config, inputs) as run:
-        if finished:
-            print(f"{out} is finished: the reward model is in {out / MODEL}")
-            return
-        command_line.trainer = command_line.instantiate_trainer()
+    if _is_finished(read_manifest(out), config, inputs):
+        print(f"{out} is finished: the reward model is in {out / MODEL}")
+        return
+    command_line.load()
+    with _run_folder(command_line, config, inputs) as run:
         command_line.fit()
         if run is not None:
             _save_best(command_line, run)
 
 
+def _is_finished(manifest: Manifest | None, config: dict[str, Any], inputs: dict[str, str]) -> bool:
+    """Return whether this very run has ended well; any rank may ask, for nothing is opened."""
+    if manifest is None or manifest.status != "finished":
+        return False
+    asked = manifest.model_copy(update={"command": COMMAND, "config": plain_config(config), "inputs": inputs})
+    return not differences(manifest, asked)
+
+
 @contextmanager
-def _run_folder(out: Path, config: dict[str, Any], inputs: dict[str, str]) -> Iterator[RunFolder | None]:
+def _run_folder(
+    command_line: RewardCommandLine, config: dict[str, Any], inputs: dict[str, str]
+) -> Iterator[RunFolder | None]:
     """Open the run folder on rank zero; the other ranks of a distributed run get None."""
-    if int(os.environ.get("LOCAL_RANK", "0")) or int(os.environ.get("NODE_RANK", "0")):
+    # Only the trainer knows: which of RANK, LOCAL_RANK, NODE_RANK, SLURM_PROCID, ... counts depends on its strategy.
+    if not command_line.trainer.is_global_zero:
         yield None
         return
-    with RunFolder.open(
-        out, command="rm fit", config=config, seed=int(config["seed_everything"]), inputs=inputs
-    ) as run:
+    with RunFolder.open(command_line.out, command=COMMAND, config=config, seed=command_line.seed, inputs=inputs) as run:
         yield run
 
 

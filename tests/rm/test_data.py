@@ -13,7 +13,15 @@ from gnomon.datasets import read_comparisons, write_records
 from gnomon.errors import UserError
 from gnomon.images import load_image
 from gnomon.records import ComparedImage
-from rm.data import BatchStream, ComparisonDataset, ComparisonsDataModule, PairBatch, ResumableLoader, collate
+from rm.data import (
+    BatchStream,
+    ComparisonDataset,
+    ComparisonsDataModule,
+    LabelCounts,
+    PairBatch,
+    ResumableLoader,
+    collate,
+)
 from rm.reward_model import RewardModel
 
 Write = Callable[..., Path]
@@ -121,6 +129,36 @@ def test_unknown_dimensions_are_said_to_be_left_out(write_comparisons: Write, tm
         ComparisonDataset(root, read_comparisons(root), ["taste"])
 
 
+def test_what_is_said_is_counted_per_dimension(write_comparisons: Write, tmp_path: Path) -> None:
+    root = write_comparisons(tmp_path, 2)
+    first, second = read_comparisons(root)
+    # Of the second, one pair remains: its third candidate is in no pair, and so its score teaches nothing.
+    second = second.model_copy(
+        update={"judgements": [said for said in second.judgements if (said.i, said.j) == (0, 1)]}
+    )
+    assert ComparisonDataset(root, [first, second], DIMENSIONS).counts() == {
+        "instruction_awareness": LabelCounts(decided=4, ties=0, scores=0),
+        "visual_quality": LabelCounts(decided=0, ties=4, scores=0),
+        "overall": LabelCounts(decided=4, ties=0, scores=5),
+        "visual_consistency": LabelCounts(decided=4, ties=0, scores=0),
+    }
+    dataset = ComparisonDataset(root, [first], [*DIMENSIONS, "taste"])
+    assert dataset.counts()["taste"] == LabelCounts(0, 0, 0)
+
+
+def test_a_comparison_to_learn_from_is_none_to_choose_by(
+    reward_model: RewardModel, write_comparisons: Write, tmp_path: Path
+) -> None:
+    train, validation = write_comparisons(tmp_path / "train", 3), write_comparisons(tmp_path / "validation", 2, seed=1)
+    _module(reward_model, train, validation).setup()
+    with pytest.raises(UserError, match=r"3 of .* are in .* too \('c0-0', \.\.\.\); set data\.validation"):
+        _module(reward_model, train, train).setup()
+    first, second = read_comparisons(validation)
+    write_records(validation / "comparisons.jsonl", [first, second.model_copy(update={"id": "c0-2"})])
+    with pytest.raises(UserError, match=r"1 of .*validation are in .*train too \('c0-2'"):
+        _module(reward_model, train, validation).setup()
+
+
 def test_a_missing_picture_ends_the_run_before_it_starts(
     reward_model: RewardModel, write_comparisons: Write, tmp_path: Path
 ) -> None:
@@ -157,10 +195,21 @@ def test_the_stream_is_a_permutation_per_pass_and_the_same_for_any_number_of_ran
         BatchStream(11, 6, seed=0, world_size=2)
 
 
+def test_a_pass_is_whole_optimizer_steps() -> None:
+    stream = BatchStream(17, 2, seed=3, accumulation=3)
+    assert len(stream) == stream.batches_per_pass == 6
+    for turn in range(2):
+        seen = [item for number in range(6 * turn, 6 * turn + 6) for item in stream.batch(number)]
+        assert len(set(seen)) == len(seen) == 12
+    with pytest.raises(UserError, match=r"at least 18 comparisons .* 3 batches per step"):
+        BatchStream(17, 3, seed=0, world_size=2, accumulation=3)
+
+
 def test_a_loader_goes_on_where_its_state_was_taken(
     reward_model: RewardModel, write_comparisons: Write, tmp_path: Path
 ) -> None:
-    module = _module(reward_model, write_comparisons(tmp_path, 6), tmp_path, batch_size=2, seed=1)
+    train, validation = write_comparisons(tmp_path / "train", 6), write_comparisons(tmp_path / "validation", 1, seed=1)
+    module = _module(reward_model, train, validation, batch_size=2, seed=1)
     module.setup()
 
     def ids(loader: ResumableLoader, count: int) -> list[list[str]]:
@@ -183,7 +232,8 @@ def test_a_loader_goes_on_where_its_state_was_taken(
 def test_validation_keeps_the_files_order_and_sides(
     reward_model: RewardModel, write_comparisons: Write, tmp_path: Path
 ) -> None:
-    module = _module(reward_model, write_comparisons(tmp_path, 5), tmp_path, validation_batch_size=2)
+    train, validation = write_comparisons(tmp_path / "train", 1, seed=1), write_comparisons(tmp_path / "validation", 5)
+    module = _module(reward_model, train, validation, validation_batch_size=2)
     module.setup()
     ids = [name for batch in module.val_dataloader() for name in batch.pair_ids]
     assert ids == [f"c0-{k}:{sides}" for k in range(5) for sides in ("0-1", "0-2", "1-2")]

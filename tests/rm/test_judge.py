@@ -122,6 +122,14 @@ def test_the_fingerprint_follows_weights_template_and_base(base_folder: Path, tm
     assert loaded.fingerprint == RewardModelJudge(RewardModel.from_base(base_folder, seed=4)).fingerprint
 
 
+def test_the_fingerprint_follows_how_the_weights_are_applied(base_folder: Path) -> None:
+    def fingerprint(alpha: int = 4, dtype: str = "float32") -> str:
+        model = RewardModel.from_base(base_folder, lora=LoraOptions(r=2, alpha=alpha), dtype=dtype)
+        return RewardModelJudge(model).fingerprint
+
+    assert len({fingerprint(), fingerprint(alpha=8), fingerprint(dtype="bfloat16")}) == 3
+
+
 def test_verdicts_survive_a_line_of_json(reward_model: RewardModel, world: Path) -> None:
     verdict = RewardModelJudge(reward_model).judge([request(world, "1.png")])[0]
     assert Verdict.model_validate_json(verdict.model_dump_json()) == verdict

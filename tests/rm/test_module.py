@@ -13,7 +13,7 @@ from pytorch_lightning import Trainer
 
 from gnomon.datasets import read_comparisons
 from gnomon.errors import UserError
-from rm.data import ComparisonDataset, ComparisonsDataModule, PairBatch, collate
+from rm.data import ComparisonDataset, ComparisonsDataModule, LabelCounts, PairBatch, collate
 from rm.lora import LoraOptions
 from rm.losses import bradley_terry, rao_kupper, regression
 from rm.module import RewardModule, WarmupCosine
@@ -54,6 +54,11 @@ def test_the_loss_is_what_the_options_say(base_folder: Path, batch: PairBatch, o
     torch.testing.assert_close(module.losses(scores, batch).loss, expected)
 
 
+@pytest.fixture
+def folders(write_comparisons: Write, tmp_path: Path) -> tuple[Path, Path]:
+    return write_comparisons(tmp_path / "train", 4), write_comparisons(tmp_path / "validation", 4, seed=1)
+
+
 def _fit(
     module: RewardModule, train: Path, validation: Path, folder: Path, **options: Any
 ) -> tuple[Trainer, ComparisonsDataModule]:
@@ -76,13 +81,15 @@ def _fit(
     return trainer, data
 
 
-def test_only_adapter_and_heads_change(base_folder: Path, write_comparisons: Write, tmp_path: Path) -> None:
-    root = write_comparisons(tmp_path / "data", 4)
-    module = RewardModule(str(base_folder), lora=LoraOptions(r=2), learning_rate=1e-2)
+@pytest.mark.parametrize(("head_rate", "trained"), [(None, ("lora_", ".head.")), (0.0, ("lora_",))])
+def test_only_what_is_trained_changes(
+    base_folder: Path, folders: tuple[Path, Path], tmp_path: Path, head_rate: float | None, trained: tuple[str, ...]
+) -> None:
+    module = RewardModule(str(base_folder), lora=LoraOptions(r=2), learning_rate=1e-2, head_learning_rate=head_rate)
     before = {name: value.clone() for name, value in module.state_dict().items()}
-    _fit(module, root, root, tmp_path, max_steps=3, val_check_interval=3)
+    _fit(module, *folders, tmp_path, max_steps=3, val_check_interval=3)
     changed = {name for name, value in module.state_dict().items() if not torch.equal(value, before[name])}
-    assert changed == {name for name in before if "lora_" in name or name.startswith("reward_model.head.")}
+    assert changed == {name for name in before if any(part in name for part in trained)}
 
 
 def test_it_learns_which_candidate_is_brighter(base_folder: Path, write_comparisons: Write, tmp_path: Path) -> None:
@@ -116,12 +123,11 @@ def test_dropout_follows_the_step_and_not_the_past(base_folder: Path, batch: Pai
     assert not torch.equal(draws[0], module(batch.inputs))
 
 
-def test_both_rates_warm_up_and_end_at_zero(base_folder: Path, write_comparisons: Write, tmp_path: Path) -> None:
+def test_both_rates_warm_up_and_end_at_zero(base_folder: Path, folders: tuple[Path, Path], tmp_path: Path) -> None:
     module = RewardModule(
         str(base_folder), lora=LoraOptions(r=2), learning_rate=1e-3, head_learning_rate=1e-2, warmup=0.5
     )
-    root = write_comparisons(tmp_path / "data", 4)
-    trainer, _ = _fit(module, root, root, tmp_path, max_steps=4, val_check_interval=4)
+    trainer, _ = _fit(module, *folders, tmp_path, max_steps=4, val_check_interval=4)
     rates = {group["name"]: group["initial_lr"] for group in trainer.optimizers[0].param_groups}
     assert rates == {"heads": 1e-2, "adapter": 1e-3}
     assert all(group["lr"] == pytest.approx(0, abs=1e-12) for group in trainer.optimizers[0].param_groups)
@@ -145,25 +151,40 @@ def test_checkpointing_of_activations_changes_no_gradient(base_folder: Path, bat
         torch.testing.assert_close(gradients[1][name], gradient, msg=name)
 
 
-def test_a_loss_that_is_not_finite_ends_the_run(base_folder: Path, write_comparisons: Write, tmp_path: Path) -> None:
+def test_a_loss_that_is_not_finite_ends_the_run(base_folder: Path, folders: tuple[Path, Path], tmp_path: Path) -> None:
     module = RewardModule(str(base_folder), lora=None)
     module.reward_model.head.bias.data.fill_(math.nan)
-    root = write_comparisons(tmp_path / "data", 4)
     with pytest.raises(UserError, match="finite loss, got nan at step 0"):
-        _fit(module, root, root, tmp_path, max_steps=1, val_check_interval=1)
+        _fit(module, *folders, tmp_path, max_steps=1, val_check_interval=1)
 
 
 def test_nothing_to_train_and_nothing_to_measure_are_errors(
-    base_folder: Path, write_comparisons: Write, tmp_path: Path
+    base_folder: Path, folders: tuple[Path, Path], tmp_path: Path
 ) -> None:
-    root = write_comparisons(tmp_path / "data", 4)
     module = RewardModule(str(base_folder), lora=LoraOptions(r=2))
     module.requires_grad_(False)
     with pytest.raises(UserError, match="nothing would be learnt"):
-        _fit(module, root, root, tmp_path, max_steps=1, val_check_interval=1)
+        _fit(module, *folders, tmp_path, max_steps=1, val_check_interval=1)
     ties = RewardModule(str(base_folder), dimensions=["visual_quality"], lora=None, loss="rao_kupper")
     with pytest.warns(UserWarning, match="left out"), pytest.raises(UserError, match="all of them are ties"):
-        _fit(ties, root, root, tmp_path, max_steps=1, val_check_interval=1)
+        _fit(ties, *folders, tmp_path, max_steps=1, val_check_interval=1)
+
+
+@pytest.mark.parametrize(
+    ("counts", "options", "learns"),
+    [
+        (LabelCounts(decided=1, ties=0, scores=0), {}, True),
+        (LabelCounts(decided=0, ties=1, scores=1), {}, False),
+        (LabelCounts(decided=0, ties=1, scores=0), {"loss": "rao_kupper"}, True),
+        (LabelCounts(decided=0, ties=1, scores=0), {"regression_weight": 0.5}, False),
+        (LabelCounts(decided=0, ties=0, scores=1), {"regression_weight": 0.5}, True),
+        (LabelCounts(decided=0, ties=0, scores=1), {"loss": "rao_kupper"}, False),
+    ],
+)
+def test_what_moves_a_head_depends_on_the_loss(
+    base_folder: Path, counts: LabelCounts, options: dict[str, Any], learns: bool
+) -> None:
+    assert RewardModule(str(base_folder), lora=None, **options).learns_from(counts) == learns
 
 
 def test_a_checkpoint_of_another_model_is_refused(base_folder: Path) -> None:

@@ -9,11 +9,14 @@ from typing import Any
 
 import pytest
 import torch
+from pytorch_lightning.utilities import rank_zero_only
 from safetensors.torch import load_file
 
 from gnomon.cli import main
+from gnomon.datasets import COMPARISONS, read_comparisons, write_records
 from rm.module import RewardModule
 from rm.reward_model import RewardModel
+from rm.training import _run_folder, parse
 
 Write = Callable[..., Path]
 
@@ -35,6 +38,7 @@ def arguments(base_folder: Path, write_comparisons: Write, tmp_path: Path) -> li
         "model.lora.r": 2,
         "model.lora.alpha": 4,
         "model.lora.dropout": 0.2,
+        "model.loss": "rao_kupper",  # the pairs are all tied in one dimension
         "model.regression_weight": 0.5,
         "model.learning_rate": 0.005,
         "data.train": train,
@@ -79,14 +83,23 @@ def test_fit_writes_a_reward_model_and_says_when_it_is_finished(
     assert {file: file.stat().st_mtime_ns for file in (out / "model").iterdir()} == before
 
 
-@pytest.mark.parametrize("killed_after", [3, 4, 5])
+ACCUMULATING = ["--trainer.accumulate_grad_batches=3", "--trainer.val_check_interval=6", "--data.batch_size=1"]
+
+
+@pytest.mark.parametrize(
+    ("killed_after", "extra"),
+    [(3, []), (4, []), (5, []), (3, ACCUMULATING), (5, ACCUMULATING)],
+    ids=["3", "4", "5", "3 steps of several batches", "5 steps of several batches"],
+)
 def test_a_killed_training_resumes_to_the_same_bits(
     arguments: list[str],
     tmp_path: Path,
     capsys: pytest.CaptureFixture[str],
     monkeypatch: pytest.MonkeyPatch,
     killed_after: int,
+    extra: list[str],
 ) -> None:
+    arguments += extra
     whole, killed = tmp_path / "whole", tmp_path / "killed"
     assert main([*arguments, f"--out={whole}"]) == 0
 
@@ -129,11 +142,98 @@ def test_what_is_wrong_is_said_before_a_folder_is_made(
         (["--model.lora.targets=all"], "lora.targets", 1),
         ([f"--data.train={tmp_path / 'nothing'}"], "comparisons.jsonl", 1),
         (["--data.batch_size=100"], "smaller batch size", 1),
+        (["--trainer.accumulate_grad_batches=5", "--trainer.val_check_interval=5"], "smaller batch size", 1),
+        ([f"--data.validation={tmp_path / 'train'}"], "8 of", 1),
+        (["--trainer.accumulate_grad_batches=2", "--trainer.val_check_interval=3"], "trainer.val_check_interval", 1),
+        (["--trainer.accumulate_grad_batches=2", "--trainer.val_check_interval=0.5"], "got 0.5", 1),
+        (["--trainer.accumulate_grad_batches=2", "--trainer.limit_train_batches=3"], "trainer.limit_train_batches", 1),
+        (["--model.loss=bradley_terry"], "for visual_quality (", 1),
     ]
     for extra, message, code in cases:
         assert main([*arguments, f"--out={out}", *extra]) == code
         assert message in capsys.readouterr().err
         assert not out.exists(), extra
+
+
+def _leave_out(folder: Path, dimension: str) -> None:
+    """Take all that is said in a dimension out of a comparison folder."""
+    comparisons = read_comparisons(folder)
+    for comparison in comparisons:
+        comparison.judgements[:] = [judged for judged in comparison.judgements if judged.dimension != dimension]
+        for candidate in comparison.candidates:
+            candidate.scores.pop(dimension, None)
+    write_records(folder / COMPARISONS, comparisons)
+
+
+def test_a_head_that_nothing_teaches_is_refused(
+    arguments: list[str], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    _leave_out(tmp_path / "train", "overall")
+    out = tmp_path / "run"
+    assert main([*arguments, f"--out={out}"]) == 1
+    message = capsys.readouterr().err
+    assert "has no decided label and no score that counts for overall" in message
+    assert "have some: instruction_awareness, visual_consistency, visual_quality" in message
+    assert not out.exists()
+
+
+def test_the_mean_chooses_where_validation_decides_nothing_overall(arguments: list[str], tmp_path: Path) -> None:
+    _leave_out(tmp_path / "validation", "overall")
+    out = tmp_path / "run"
+    assert main([*arguments, f"--out={out}"]) == 0
+    assert json.loads((out / "results.json").read_text())["validation"]["overall"]["n"] == 0
+    best = torch.load(out / "checkpoints/best.ckpt", weights_only=True)
+    monitors = {state["monitor"] for name, state in best["callbacks"].items() if name.startswith("ModelCheckpoint")}
+    assert monitors == {"validation/accuracy_mean", None}
+
+
+def test_validation_without_any_decided_pair_is_refused(
+    arguments: list[str], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    for dimension in ("instruction_awareness", "visual_consistency", "overall"):
+        _leave_out(tmp_path / "validation", dimension)
+    out = tmp_path / "run"
+    assert main([*arguments, f"--out={out}"]) == 1
+    assert f"{tmp_path / 'validation'} has only ties" in capsys.readouterr().err
+    assert not out.exists()
+
+
+LOCAL = {"MASTER_ADDR": "127.0.0.1", "MASTER_PORT": "29500"}
+TORCHRUN = {**LOCAL, "TORCHELASTIC_RUN_ID": "run", "WORLD_SIZE": "4", "LOCAL_RANK": "0"}
+SLURM = {"SLURM_NTASKS": "2", "SLURM_NTASKS_PER_NODE": "2", "SLURM_JOB_NAME": "judge", "SLURM_NODEID": "0"}
+TWO, FOUR = ["--trainer.devices=2"], ["--trainer.devices=2", "--trainer.num_nodes=2"]
+
+
+@pytest.mark.parametrize(
+    ("flags", "environment", "opens"),
+    [
+        (FOUR, {**TORCHRUN, "RANK": "0", "GROUP_RANK": "0"}, True),
+        (FOUR, {**TORCHRUN, "RANK": "2", "GROUP_RANK": "1"}, False),
+        (TWO, {**SLURM, "SLURM_PROCID": "0", "SLURM_LOCALID": "0"}, True),
+        (TWO, {**SLURM, "SLURM_PROCID": "1", "SLURM_LOCALID": "1"}, False),
+        (FOUR, {**LOCAL, "NODE_RANK": "0", "LOCAL_RANK": "0"}, True),
+        (FOUR, {**LOCAL, "NODE_RANK": "0", "LOCAL_RANK": "1"}, False),
+        (FOUR, {**LOCAL, "NODE_RANK": "1", "LOCAL_RANK": "0"}, False),
+        ([], {**SLURM, "SLURM_PROCID": "1", "SLURM_LOCALID": "1"}, True),  # a task of its own, such as one of a sweep
+    ],
+)
+def test_the_first_rank_alone_opens_the_folder(
+    arguments: list[str],
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    flags: list[str],
+    environment: dict[str, str],
+    opens: bool,
+) -> None:
+    monkeypatch.setattr(rank_zero_only, "rank", 0)  # trainers change it
+    for name, value in environment.items():
+        monkeypatch.setenv(name, value)
+    out = tmp_path / "run"
+    command_line = parse([*arguments[2:], "--model.lora=null", "--data.batch_size=1", *flags, f"--out={out}"])
+    command_line.load()
+    with _run_folder(command_line, command_line.resolved_config(), {}) as run:
+        assert (run is not None) == opens
+    assert out.exists() == opens
 
 
 def test_a_run_without_validation_says_so(
