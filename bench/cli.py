@@ -7,6 +7,8 @@ from typing import Any, Protocol
 
 from jsonargparse.typing import PositiveInt
 
+from gnomon.errors import UserError
+
 BENCHMARKS = {
     "tabletop": "edits of small drawn scenes, made by `gnomon data build tabletop --split test --out DIR`; "
     "scored by an oracle that knows the outcome, and by any judge",
@@ -62,11 +64,15 @@ def generate(
         limit: take only the first cases.
         batch_size: cases at once.
     """
+    from bench.text import all_failed_text
     from bench.workflow import generate as run_step
 
     run = run_step(cases, out, generator, name=name, seed=seed, repeats=repeats, limit=limit, batch_size=batch_size)
-    failed = sum(candidate.status != "ok" for candidate in run.candidates())
-    print(f"{len(run.items)} candidates of {len(run.cases)} cases in {run.path}, {failed} failed")
+    candidates = run.candidates()
+    failures = [(made.status, made.sampling.get("reason")) for made in candidates if made.status != "ok"]
+    print(f"{len(run.items)} candidates of {len(run.cases)} cases in {run.path}, {len(failures)} failed")
+    if failures and len(failures) == len(candidates):
+        raise UserError(all_failed_text("candidates", failures))
 
 
 def judge(*, run: Path, judge: _Judge, batch_size: PositiveInt = 8) -> None:
@@ -77,10 +83,24 @@ def judge(*, run: Path, judge: _Judge, batch_size: PositiveInt = 8) -> None:
         judge: who judges.
         batch_size: candidates at once.
     """
+    from bench.text import all_failed_text
     from bench.workflow import judge as run_step
 
     done = run_step(run, judge, batch_size=batch_size)
-    print(f"judged {done.path} by {judge.name}; `gnomon bench summarize --run {done.path}` makes the numbers")
+    found = done.verdicts()
+    verdicts = [
+        verdict
+        for metric in judge.metrics
+        for verdict in found.get((judge.fingerprint, metric), {}).values()
+        if verdict.status != "not_applicable"
+    ]
+    failures = [(verdict.status, verdict.rationale) for verdict in verdicts if verdict.status != "ok"]
+    print(
+        f"judged {done.path} by {judge.name}: {len(verdicts)} verdicts, {len(failures)} failed; "
+        f"`gnomon bench summarize --run {done.path}` makes the numbers"
+    )
+    if failures and len(failures) == len(verdicts):
+        raise UserError(all_failed_text("verdicts", failures))
 
 
 def summarize(*, run: Path) -> None:
@@ -112,6 +132,8 @@ def report(*, run: Path, num_examples: int = 12) -> None:
 def compare(*, before: Path, after: Path, out: Path, num_examples: int = 12) -> None:
     """Compare two runs on the same cases, paired by case: comparison.json and report.html.
 
+    Run again after more judging; a folder that holds something else is refused.
+
     Args:
         before: run folder of the first generator.
         after: run folder of the second generator.
@@ -122,5 +144,6 @@ def compare(*, before: Path, after: Path, out: Path, num_examples: int = 12) -> 
     from bench.text import comparison_text
     from bench.workflow import compare as run_step
 
-    print(comparison_text(run_step(before, after, out)))
-    print(f"written to {write_comparison_page(before, after, out, num_examples=num_examples)}")
+    comparison = run_step(before, after, out)
+    print(comparison_text(comparison))
+    print(f"written to {write_comparison_page(before, after, out, comparison, num_examples=num_examples)}")

@@ -1,7 +1,7 @@
 """What lies where in the folder of a benchmark run, and how it is opened and read.
 
     manifest.json      what ran: generator, seed, repeats, limit, hash of the dataset, versions
-    generate.json      where the cases were read from
+    generate.json      where the cases were read from, and the run's settings in full
     cases.jsonl        the cases of this run
     candidates.jsonl   one line for each generated picture or failure to make it
     images/            the pictures, <case id>_<seed>.png
@@ -15,19 +15,20 @@ All steps share one manifest, because they share one identity: which generator m
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-from pydantic import BaseModel, ConfigDict
+from pydantic import BaseModel, ConfigDict, ValidationError
 
 from bench.generators import file_stem
 from bench.results import Item
 from gnomon.datasets import read_records
 from gnomon.errors import UserError
-from gnomon.records import Candidate, Case, Verdict
+from gnomon.hashing import stable_hash
+from gnomon.jsonl import Model
+from gnomon.records import Candidate, Case, Status, Verdict
 from gnomon.runs import SAMPLES, RunFolder, read_manifest
 
 COMMAND = "bench"
@@ -36,6 +37,11 @@ CASES = "cases.jsonl"
 GENERATE = "generate.json"
 RESULTS = "results.json"
 REPORT = "report.html"
+
+TRIED_AGAIN: frozenset[Status] = frozenset(
+    {"missing_output", "unreadable_image", "api_error", "truncated", "parse_error"}
+)
+"""Failures that another try may mend; the other statuses are answers."""
 
 
 class RunConfig(BaseModel):
@@ -48,6 +54,16 @@ class RunConfig(BaseModel):
     generator_fingerprint: str | None
     repeats: int
     limit: int | None
+
+
+class GenerateFile(BaseModel):
+    """`generate.json`: how `gnomon bench generate` was called; the manifest would mask a name that looks like a key."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    cases: str
+    batch_size: int
+    config: RunConfig
 
 
 class JudgeFile(BaseModel):
@@ -88,7 +104,7 @@ class BenchRun:
         """Read what `gnomon bench generate` left.
 
         Raises:
-            UserError: when the folder holds no such run.
+            UserError: when the folder holds no such run, or a damaged one.
         """
         path = Path(path)
         manifest = read_manifest(path)
@@ -96,21 +112,26 @@ class BenchRun:
             raise UserError(
                 f"expected a run of `gnomon bench generate` in {path}, found none; run it with --out {path}"
             )
-        config = RunConfig.model_validate(manifest.config)
+        settings = read_json(path / GENERATE, GenerateFile)
         cases = {case.id: case for case in read_records(path / CASES, Case)}
         return cls(
             path=path,
-            root=Path(json.loads((path / GENERATE).read_text())["cases"]),
-            config=config,
+            root=Path(settings.cases),
+            config=settings.config,
             seed=manifest.seed,
             dataset=manifest.inputs["dataset"],
             cases=cases,
-            items=items_of(list(cases.values()), manifest.seed, config.repeats),
+            items=items_of(list(cases.values()), manifest.seed, settings.config.repeats),
         )
+
+    @property
+    def identity(self) -> str:
+        """Hash of what makes this run another one when it differs."""
+        return stable_hash([self.config, self.seed, self.dataset])
 
     @contextmanager
     def open(self) -> Iterator[RunFolder]:
-        """Open the folder for the next step.
+        """Hold the folder for one step; one that adds to the run records that with `RunFolder.start`.
 
         Raises:
             UserError: when it is in use.
@@ -119,7 +140,7 @@ class BenchRun:
             yield folder
 
     def candidates(self) -> list[Candidate]:
-        """Return the candidates that exist so far, in the order of `items`."""
+        """Return the last candidate of every item that has one so far, in the order of `items`."""
         records = read_records(self.path / CANDIDATES, Candidate, drop_torn_tail=True) if self._has(CANDIDATES) else []
         by_item = {(record.case_id, record.seed): record for record in records}
         return [by_item[item] for item in self.items if item in by_item]
@@ -127,10 +148,10 @@ class BenchRun:
     def judges(self) -> list[JudgeFile]:
         """Return the judges that were run here, by name."""
         files = sorted(self.path.glob("judge_*.json"))
-        return [JudgeFile.model_validate_json(file.read_bytes()) for file in files]
+        return [read_json(file, JudgeFile) for file in files]
 
     def verdicts(self) -> dict[tuple[str, str], dict[Item, Verdict]]:
-        """Return all verdicts: (judge fingerprint, metric) -> item -> verdict."""
+        """Return the last verdicts: (judge fingerprint, metric) -> item -> verdict."""
         found: dict[tuple[str, str], dict[Item, Verdict]] = {}
         records = read_records(self.path / SAMPLES, Verdict, drop_torn_tail=True) if self._has(SAMPLES) else []
         for verdict in records:
@@ -143,10 +164,30 @@ class BenchRun:
 
 @contextmanager
 def open_run(path: Path, config: RunConfig, seed: int, dataset: str) -> Iterator[RunFolder]:
-    """Open the run folder under the one command and config that all steps share; raises as RunFolder.open."""
+    """Hold the run folder under the one command and config that all steps share; raises as RunFolder.hold."""
     identity = config.model_dump()
-    with RunFolder.open(path, command=COMMAND, config=identity, seed=seed, inputs={"dataset": dataset}) as folder:
+    with RunFolder.hold(path, command=COMMAND, config=identity, seed=seed, inputs={"dataset": dataset}) as folder:
         yield folder
+
+
+def read_json(path: Path, model: type[Model]) -> Model:
+    """Read a file that one of the steps wrote.
+
+    Raises:
+        UserError: when it is damaged.
+    """
+    try:
+        return model.model_validate_json(path.read_bytes())
+    except (OSError, ValidationError) as error:
+        reason = error.strerror if isinstance(error, OSError) else error.errors(include_url=False)[0]["msg"]
+        raise UserError(
+            f"{path} is not as `gnomon bench` wrote it: {reason}; delete it and run the step that made it again"
+        ) from error
+
+
+def needs_work(record: Candidate | Verdict | None) -> bool:
+    """Say whether an item is still to be done: never tried, or failed in a way that another try may mend."""
+    return record is None or record.status in TRIED_AGAIN
 
 
 def items_of(cases: list[Case], seed: int, repeats: int) -> list[Item]:

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any
 
-from bench.folder import BenchRun
+from bench.folder import BenchRun, needs_work
 from gnomon.datasets import resolve
 from gnomon.images import UnreadableImageError, load_image
 from gnomon.records import Candidate, Status, Verdict
@@ -15,10 +14,34 @@ from rm.judge import Judge, JudgeRequest
 VerdictKey = tuple[str, int, str, str]
 """What a verdict is known by: case id, seed, metric, judge fingerprint."""
 
+Question = tuple[Candidate, str]
+"""What is asked: a candidate and a metric."""
 
-def judge_batch(
-    run: BenchRun, judge: Judge, wanted: Sequence[tuple[Candidate, str]], listed: set[str]
-) -> list[Verdict]:
+_Failure = tuple[Status, str | None]
+"""Why there is no picture to judge: status and reason."""
+
+
+def open_questions(
+    run: BenchRun, judge: Judge, wanted: Sequence[Question], listed: set[str], known: Mapping[VerdictKey, Verdict]
+) -> list[Question]:
+    """Return the questions to ask: all where one was never answered, else those whose failure may be mended.
+
+    A batch that was cut short is asked as a whole, because a value's last bits may depend on its neighbours. A failure
+    that needs no judge, such as a missing picture, is asked about again only when it is no longer the same.
+    """
+    waiting = []
+    for candidate, metric in wanted:
+        verdict = known.get(key_of(candidate, metric, judge.fingerprint))
+        if verdict is None:
+            return list(wanted)
+        if needs_work(verdict):
+            failure = _failure(run.path, candidate)
+            if _without_judge(run, judge, (candidate, metric), listed, failure) != verdict:
+                waiting.append((candidate, metric))
+    return waiting
+
+
+def judge_batch(run: BenchRun, judge: Judge, wanted: Sequence[Question], listed: set[str]) -> list[Verdict]:
     """Return a verdict for each wanted (candidate, metric), in their order.
 
     Args:
@@ -30,20 +53,23 @@ def judge_batch(
     Raises:
         ValueError: when the judge answers something else than it was asked.
     """
-    images = {candidate.path: _checked_image(run.path, candidate) for candidate, _ in wanted}
-    verdicts: list[Verdict | None] = []
-    requests: list[JudgeRequest] = []
-    for candidate, metric in wanted:
-        image, case = images[candidate.path], run.cases[candidate.case_id]
-        if metric in listed and metric not in case.metrics:
-            verdicts.append(_without_judge(candidate, metric, judge.fingerprint, "not_applicable"))
-        elif candidate.status != "ok":
-            verdicts.append(_without_judge(candidate, metric, judge.fingerprint, candidate.status))
-        elif not isinstance(image, Path):
-            verdicts.append(_without_judge(candidate, metric, judge.fingerprint, image))
-        else:
-            verdicts.append(None)
-            requests.append(JudgeRequest(case=case, root=run.root, candidate=candidate, image=image, metric=metric))
+    candidates = {(candidate.case_id, candidate.seed): candidate for candidate, _ in wanted}
+    failures = {item: _failure(run.path, candidate) for item, candidate in candidates.items()}
+    verdicts = [
+        _without_judge(run, judge, question, listed, failures[question[0].case_id, question[0].seed])
+        for question in wanted
+    ]
+    requests = [
+        JudgeRequest(
+            case=run.cases[candidate.case_id],
+            root=run.root,
+            candidate=candidate,
+            image=resolve(run.path, candidate.path),
+            metric=metric,
+        )
+        for (candidate, metric), verdict in zip(wanted, verdicts, strict=True)
+        if verdict is None and candidate.path is not None
+    ]
     answers = iter(_ask(judge, requests))
     return [next(answers) if verdict is None else verdict for verdict in verdicts]
 
@@ -56,11 +82,6 @@ def key_of(candidate: Candidate, metric: str, fingerprint: str) -> VerdictKey:
 def key_of_verdict(verdict: Verdict) -> VerdictKey:
     """Return the key of a verdict."""
     return (verdict.case_id, verdict.seed, verdict.metric, verdict.judge)
-
-
-def key_of_line(line: Mapping[str, Any]) -> VerdictKey:
-    """Return the key of a verdict as it stands in a file."""
-    return (line["case_id"], line["seed"], line["metric"], line["judge"])
 
 
 def _ask(judge: Judge, requests: Sequence[JudgeRequest]) -> list[Verdict]:
@@ -77,21 +98,16 @@ def _ask(judge: Judge, requests: Sequence[JudgeRequest]) -> list[Verdict]:
     return answers
 
 
-def _checked_image(path: Path, candidate: Candidate) -> Path | Status:
-    """Return the path of a readable picture, or the status that stands in for a score."""
-    if candidate.path is None:
-        return "missing_output"
-    image = resolve(path, candidate.path)
-    if not image.is_file():
-        return "missing_output"
-    try:
-        load_image(image)
-    except UnreadableImageError:
-        return "unreadable_image"
-    return image
-
-
-def _without_judge(candidate: Candidate, metric: str, fingerprint: str, status: Status) -> Verdict:
+def _without_judge(
+    run: BenchRun, judge: Judge, question: Question, listed: set[str], failure: _Failure | None
+) -> Verdict | None:
+    """Return the verdict that needs no judge; None where there is a picture to look at."""
+    candidate, metric = question
+    if metric in listed and metric not in run.cases[candidate.case_id].metrics:
+        failure = ("not_applicable", None)
+    if failure is None:
+        return None
+    status, reason = failure
     return Verdict(
         case_id=candidate.case_id,
         generator=candidate.generator,
@@ -99,5 +115,22 @@ def _without_judge(candidate: Candidate, metric: str, fingerprint: str, status: 
         metric=metric,
         value=None,
         status=status,
-        judge=fingerprint,
+        rationale=reason,
+        judge=judge.fingerprint,
     )
+
+
+def _failure(path: Path, candidate: Candidate) -> _Failure | None:
+    """Return why there is no picture of a candidate that could be judged."""
+    if candidate.status != "ok":
+        return candidate.status, candidate.sampling.get("reason")
+    if candidate.path is None:
+        return "missing_output", None
+    try:
+        image = resolve(path, candidate.path)
+        if not image.is_file():
+            return "missing_output", f"no file {candidate.path}"
+        load_image(image)
+    except (UnreadableImageError, OSError) as error:  # OSError: a folder that may not be entered
+        return "unreadable_image", str(error).replace(str(image), candidate.path)
+    return None

@@ -2,12 +2,14 @@
 
 Each step may be killed at any moment and run again: what is in the folder stays and is not done twice. Work goes in
 batches that are the same in every run; a batch that a kill cut short is computed again as a whole and only what
-was missing is added, so that an interrupted run ends with the same numbers as an uninterrupted one.
+was missing is added, so that an interrupted run ends with the same numbers as an uninterrupted one. What failed in a
+way that may pass (:data:`bench.folder.TRIED_AGAIN`) is tried again, alone; of several lines about one item the last
+counts.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TypeVar
 
@@ -19,15 +21,18 @@ from bench.folder import (
     GENERATE,
     RESULTS,
     BenchRun,
+    GenerateFile,
     JudgeFile,
     RunConfig,
     image_path,
     items_of,
     judge_file,
+    needs_work,
     open_run,
+    read_json,
 )
-from bench.generators import Failure, Generator
-from bench.judging import judge_batch, key_of, key_of_line, key_of_verdict
+from bench.generators import CONTENT_HASH, Failure, FolderGenerator, Generator
+from bench.judging import judge_batch, key_of_verdict, open_questions
 from bench.results import (
     Item,
     JudgeResult,
@@ -40,12 +45,11 @@ from bench.results import (
 )
 from gnomon.datasets import dataset_hash, read_cases, resolve, write_records
 from gnomon.errors import UserError
-from gnomon.files import atomic_write_text
 from gnomon.hashing import stable_seed
-from gnomon.images import load_image, save_png
+from gnomon.images import content_hash, load_image, save_png
 from gnomon.progress import track
-from gnomon.records import Candidate, Case
-from gnomon.runs import MANIFEST, RunFolder
+from gnomon.records import Candidate, Case, Verdict
+from gnomon.runs import RunFolder
 from rm.judge import Judge
 
 COMPARISON = "comparison.json"
@@ -63,7 +67,7 @@ def generate(
     limit: int | None = None,
     batch_size: int = 8,
 ) -> BenchRun:
-    """Make one picture for every case and seed that has none yet.
+    """Make one picture for every case and seed that has none yet, or whose last try failed in a way that may pass.
 
     Args:
         cases_root: dataset folder with `cases.jsonl`.
@@ -76,7 +80,8 @@ def generate(
         batch_size: cases a call. Not part of the run's identity: it may be lowered to go on after too little memory.
 
     Raises:
-        UserError: for a broken dataset, and where the folder holds another run or is in use.
+        UserError: for a broken dataset, where the folder holds another run or is in use, and where pictures that were
+            taken from a folder were overwritten there.
         ValueError: for numbers below 1.
     """
     if repeats < 1 or batch_size < 1 or (limit is not None and limit < 1):
@@ -91,13 +96,18 @@ def generate(
         limit=limit,
     )
     with open_run(Path(out), config, seed, dataset_hash(root)) as folder:
-        write_records(folder.path / CASES, cases)
-        folder.write_json(GENERATE, {"cases": str(root.resolve()), "batch_size": batch_size})
-        done = folder.done_keys(lambda line: (str(line["case_id"]), int(line["seed"])), CANDIDATES)
-        by_id = {case.id: case for case in cases}
-        for batch in track(_batches(items_of(cases, seed, repeats), batch_size), f"generating with {name}"):
-            if not done.issuperset(batch):
-                _generate_batch(folder, root, generator, name, batch, by_id, done)
+        known = {(record.case_id, record.seed): record for record in folder.read(Candidate, CANDIDATES)}
+        if isinstance(generator, FolderGenerator):
+            generator.refuse_changed(known.values())
+        with folder.start("generate"):
+            write_records(folder.path / CASES, cases)
+            folder.write_json(GENERATE, GenerateFile(cases=str(root.resolve()), batch_size=batch_size, config=config))
+            by_id = {case.id: case for case in cases}
+            for batch in track(_batches(items_of(cases, seed, repeats), batch_size), f"generating with {name}"):
+                waiting = [item for item in batch if needs_work(known.get(item))]
+                if waiting:
+                    whole = any(item not in known for item in batch)
+                    _generate_batch(folder, root, generator, name, batch if whole else waiting, by_id, known)
     return BenchRun.read(out)
 
 
@@ -107,10 +117,10 @@ def _generate_batch(
     generator: Generator,
     name: str,
     batch: Sequence[Item],
-    by_id: dict[str, Case],
-    done: set[Item],
+    by_id: Mapping[str, Case],
+    known: Mapping[Item, Candidate],
 ) -> None:
-    """Make the pictures of one batch and record those that were missing."""
+    """Make the pictures of one batch and record those that were missing, and failures where they are news."""
     cases = [by_id[case_id] for case_id, _ in batch]
     references = [[load_image(resolve(root, reference.path)) for reference in case.references] for case in cases]
     seeds = [stable_seed(*item) for item in batch]
@@ -118,23 +128,25 @@ def _generate_batch(
     if len(outputs) != len(batch):
         raise ValueError(f"expected {len(batch)} pictures from {_class_path(generator)}, got {len(outputs)}")
     for item, noise_seed, output in zip(batch, seeds, outputs, strict=True):
-        if item not in done:
-            folder.append(_record(folder.path, name, item, noise_seed, output), CANDIDATES)
+        if needs_work(known.get(item)):
+            candidate = _record(folder.path, name, item, noise_seed, output)
+            if candidate != known.get(item):
+                folder.append(candidate, CANDIDATES)
 
 
 def _record(path: Path, name: str, item: Item, noise_seed: int, output: Image.Image | Failure) -> Candidate:
     """Save a picture, if there is one, and return the candidate."""
     case_id, seed = item
-    sampling = {"noise_seed": noise_seed}
     if isinstance(output, Failure):
-        failed = {**sampling, "reason": output.reason}
+        failed = {"noise_seed": noise_seed, "reason": output.reason}
         return Candidate(case_id=case_id, generator=name, seed=seed, path=None, status=output.status, sampling=failed)
     save_png(output, path / image_path(item))
+    sampling = {"noise_seed": noise_seed, CONTENT_HASH: content_hash(output)}
     return Candidate(case_id=case_id, generator=name, seed=seed, path=image_path(item), sampling=sampling)
 
 
 def judge(run: str | Path, judge: Judge, *, batch_size: int = 8) -> BenchRun:
-    """Ask a judge for every metric of every candidate that it has not judged yet.
+    """Ask a judge for every metric of every candidate that it has not judged yet, or failed to in a way that may pass.
 
     All metrics of one candidate come in one call. Some verdicts need no judge: a candidate that failed, whose
     picture is missing or unreadable, gets that as its status; a metric that other cases of this run list and this one
@@ -156,32 +168,39 @@ def judge(run: str | Path, judge: Judge, *, batch_size: int = 8) -> BenchRun:
     if dataset_hash(bench_run.root) != bench_run.dataset:
         raise UserError(f"{bench_run.root} changed since pictures of its cases were made; generate in a new folder")
     with bench_run.open() as folder:
-        _enter_judge(folder, judge)
-        done = folder.done_keys(key_of_line)
-        listed = {metric for case in bench_run.cases.values() for metric in case.metrics}
-        for batch in track(_batches(bench_run.candidates(), batch_size), f"judging by {judge.name}"):
-            wanted = [(candidate, metric) for candidate in batch for metric in judge.metrics]
-            if not done.issuperset(key_of(candidate, metric, judge.fingerprint) for candidate, metric in wanted):
-                for verdict in judge_batch(bench_run, judge, wanted, listed):
-                    if key_of_verdict(verdict) not in done:
-                        folder.append(verdict)
+        entry = JudgeFile(
+            name=judge.name, judge_class=_class_path(judge), fingerprint=judge.fingerprint, metrics=list(judge.metrics)
+        )
+        _refuse_other_judge(folder.path, entry)
+        with folder.start(f"judge {judge.name}"):
+            folder.write_json(judge_file(judge.name), entry)
+            _judge_batches(folder, bench_run, judge, batch_size)
     return bench_run
 
 
-def _enter_judge(folder: RunFolder, judge: Judge) -> None:
-    """Write down which judge works here; refuse a second one under the same name."""
-    entry = JudgeFile(
-        name=judge.name, judge_class=_class_path(judge), fingerprint=judge.fingerprint, metrics=list(judge.metrics)
-    )
-    path = folder.path / judge_file(judge.name)
-    if path.exists():
-        old = JudgeFile.model_validate_json(path.read_bytes())
-        if old.fingerprint != entry.fingerprint:
-            raise UserError(
-                f"{folder.path} was judged by another {judge.name!r} (fingerprint {old.fingerprint}, "
-                f"now {entry.fingerprint}); give this judge another name"
-            )
-    folder.write_json(judge_file(judge.name), entry)
+def _judge_batches(folder: RunFolder, run: BenchRun, judge: Judge, batch_size: int) -> None:
+    """Ask what is open, and record verdicts that were missing and failures where they are news."""
+    known = {key_of_verdict(verdict): verdict for verdict in folder.read(Verdict)}
+    listed = {metric for case in run.cases.values() for metric in case.metrics}
+    for batch in track(_batches(run.candidates(), batch_size), f"judging by {judge.name}"):
+        wanted = [(candidate, metric) for candidate in batch for metric in judge.metrics]
+        for verdict in judge_batch(run, judge, open_questions(run, judge, wanted, listed, known), listed):
+            old = known.get(key_of_verdict(verdict))
+            if needs_work(old) and verdict != old:
+                folder.append(verdict)
+
+
+def _refuse_other_judge(path: Path, entry: JudgeFile) -> None:
+    """Refuse a second judge under the name of one that worked here."""
+    file = path / judge_file(entry.name)
+    if not file.exists():
+        return
+    old = read_json(file, JudgeFile)
+    if old.fingerprint != entry.fingerprint:
+        raise UserError(
+            f"{path} was judged by another {entry.name!r} (fingerprint {old.fingerprint}, "
+            f"now {entry.fingerprint}); give this judge another name"
+        )
 
 
 def summarize(run: str | Path) -> Results:
@@ -215,20 +234,18 @@ def summarize(run: str | Path) -> Results:
 
 
 def compare(run_a: str | Path, run_b: str | Path, out: str | Path) -> RunComparison:
-    """Write how scores changed from `run_a` to `run_b` to `out`/comparison.json and return it.
+    """Write how scores changed from `run_a` to `run_b` to `out`/comparison.json, a run folder, and return it.
 
     Differences are paired by case: the repeats of a case are averaged in each run, then subtracted. Only judges that
     judged both runs are compared.
 
     Raises:
         UserError: when the runs are about different datasets, have no judge in common or judges of one name and
-            different fingerprints, or when `out` is a run folder itself.
+            different fingerprints, or when `out` holds something else than an earlier comparison of these runs.
     """
-    before, after, out = BenchRun.read(run_a), BenchRun.read(run_b), Path(out)
+    before, after = BenchRun.read(run_a), BenchRun.read(run_b)
     if before.dataset != after.dataset:
         raise UserError(f"{run_a} and {run_b} are about different datasets; compare runs of the same cases")
-    if (out / MANIFEST).exists():
-        raise UserError(f"expected a folder of its own for the comparison, {out} holds a run; choose another --out")
     first, second = before.verdicts(), after.verdicts()
     cases = before.cases | after.cases
     judges: dict[str, dict[str, MetricDifference]] = {}
@@ -240,7 +257,10 @@ def compare(run_a: str | Path, run_b: str | Path, out: str | Path) -> RunCompari
     comparison = RunComparison(
         before=before.config.generator, after=after.config.generator, dataset=before.dataset, judges=judges
     )
-    atomic_write_text(out / COMPARISON, f"{comparison.model_dump_json(indent=2)}\n")
+    config = {"before": comparison.before, "after": comparison.after}
+    inputs = {"before": before.identity, "after": after.identity}
+    with RunFolder.open(out, command="bench compare", config=config, seed=0, inputs=inputs) as folder:
+        folder.write_json(COMPARISON, comparison)
     return comparison
 
 

@@ -11,11 +11,12 @@ from dataclasses import dataclass, field
 from pathlib import Path, PurePosixPath
 from typing import Generic, TypeVar
 
+from gnomon.conflicts import Conflicts
 from gnomon.errors import UserError
 from gnomon.hashing import file_hash, stable_hash
 from gnomon.images import UnreadableImageError, content_hash, load_image
 from gnomon.jsonl import iterate_lines, read_records, write_records
-from gnomon.records import Case, Comparison, Judgement
+from gnomon.records import Case, Comparison
 
 __all__ = [
     "CASES",
@@ -159,7 +160,7 @@ def read_comparisons(root: str | Path) -> list[Comparison]:
 
 def _read(root: str | Path, name: str, model: type[DatasetRecord]) -> list[DatasetRecord]:
     file = Path(root) / name
-    if not file.is_file():
+    if not _is_file(file):
         raise UserError(f"expected a dataset folder with {name}, got {root}; check the path")
     records = []
     for line in _check_lines(Path(root), file, model):
@@ -196,10 +197,24 @@ def _check_lines(root: Path, file: Path, model: type[DatasetRecord]) -> Iterator
 
 def _path_problem(root: Path, path: str) -> str | None:
     try:
-        target = resolve(root, path)
+        exists = _is_file(resolve(root, path))
     except UserError as error:
         return str(error)
-    return None if target.is_file() else f"missing picture {path!r}; add the file or remove the record"
+    return None if exists else f"missing picture {path!r}; add the file or remove the record"
+
+
+def _is_file(path: Path) -> bool:
+    """Say whether there is a file.
+
+    Raises:
+        UserError: where the system cannot tell: a name that is too long, a folder that may not be entered.
+    """
+    try:
+        return path.is_file()
+    except OSError as error:
+        raise UserError(
+            f"cannot look for the file {path}: {error.strerror or error}; rename it or mend access"
+        ) from error
 
 
 def validate(root: str | Path) -> ValidationReport:
@@ -210,12 +225,12 @@ def validate(root: str | Path) -> ValidationReport:
     """
     root = Path(root)
     models: dict[str, type[Case] | type[Comparison]] = {CASES: Case, COMPARISONS: Comparison}
-    if not any((root / name).is_file() for name in models):
+    if not any(_is_file(root / name) for name in models):
         raise UserError(f"expected a dataset folder with {CASES} or {COMPARISONS}, got {root}; check the path")
     report = ValidationReport(str(root))
     pictures: dict[str, str | None] = {}
     for name, model in models.items():
-        if (root / name).is_file():
+        if _is_file(root / name):
             _validate_file(root, name, model, pictures, report)
     report.num_pictures = len(pictures)
     return report
@@ -230,7 +245,7 @@ def _validate_file(
 ) -> None:
     """Add one file's problems and counts to `report`; `pictures` remembers what each picture's pixels said."""
     file = root / name
-    outcomes: dict[tuple[str, ...], tuple[str, int]] = {}
+    conflicts = Conflicts()
     count = 0
     for line in _check_lines(root, file, model):
         problems = list(line.problems)
@@ -239,7 +254,7 @@ def _validate_file(
             problems += _unreadable_pictures(root, line.record, pictures)
             _count(line.record, report)
             if isinstance(line.record, Comparison):
-                problems += _conflicts(line.record, line.number, outcomes)
+                problems += conflicts.find(line.record, line.number)
         report.problems += [Problem(str(file), line.number, problem) for problem in problems]
     report.records[name] = count
     if count == 0 and report.ok:
@@ -278,31 +293,6 @@ def _count(record: Case | Comparison, report: ValidationReport) -> None:
             counts[judgement.label] = counts.get(judgement.label, 0) + 1
 
 
-def _conflicts(record: Comparison, number: int, outcomes: dict[tuple[str, ...], tuple[str, int]]) -> list[str]:
-    """Compare with all judgements so far of the same two pictures under the same instruction and references."""
-    problems = []
-    context = (record.instruction.model_dump_json(), *(reference.path for reference in record.references))
-    for judgement in record.judgements:
-        pair = sorted(record.candidates[position].path for position in (judgement.i, judgement.j))
-        outcome = _outcome(record, judgement)
-        earlier, line = outcomes.setdefault((*context, *pair, judgement.dimension), (outcome, number))
-        if earlier != outcome:
-            problems.append(
-                f"conflicting judgements of {pair[0]!r} and {pair[1]!r} in {judgement.dimension!r}: "
-                f"{outcome} here, {earlier} on line {line}; keep one, or merge them into one with votes"
-            )
-    return problems
-
-
-def _outcome(record: Comparison, judgement: Judgement) -> str:
-    """Return the label without regard to the order of the two: the better one's path, or the kind of tie."""
-    if judgement.label == "i":
-        return f"{record.candidates[judgement.i].path!r} is better"
-    if judgement.label == "j":
-        return f"{record.candidates[judgement.j].path!r} is better"
-    return judgement.label
-
-
 def dataset_hash(root: str | Path) -> str:
     """Return the sha256 (hex) of a dataset: its JSON-lines files and the pixels of every picture they name.
 
@@ -314,7 +304,7 @@ def dataset_hash(root: str | Path) -> str:
     root = Path(root)
     parts: dict[str, str] = {}
     for name, read in ((CASES, read_cases), (COMPARISONS, read_comparisons)):
-        if (root / name).is_file():
+        if _is_file(root / name):
             parts[name] = file_hash(root / name)
             records: list[Case] | list[Comparison] = read(root)
             for path in sorted({path for record in records for path in picture_paths(record)}):

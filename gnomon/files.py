@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+import os
 import uuid
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -34,10 +35,15 @@ def writing(path: str | Path) -> Iterator[None]:
         ) from error
 
 
-def atomic_write_bytes(path: str | Path, data: bytes) -> None:
+def atomic_write_bytes(path: str | Path, data: bytes | memoryview, *, sync: bool = False) -> None:
     """Write `data` to `path` under a temporary name and rename it: readers see the old file or the new one.
 
     Missing parent folders are made.
+
+    Args:
+        path: the file.
+        data: its new content.
+        sync: wait until the data is on the disk, so that not even a power cut leaves an empty file. Slow.
 
     Raises:
         UserError: when the system refuses (full disk, no permission, a file where a folder should be).
@@ -48,7 +54,11 @@ def atomic_write_bytes(path: str | Path, data: bytes) -> None:
     with writing(path):
         path.parent.mkdir(parents=True, exist_ok=True)
         try:
-            temporary.write_bytes(data)
+            with temporary.open("wb") as file:
+                file.write(data)
+                if sync:
+                    file.flush()
+                    os.fsync(file.fileno())
             temporary.replace(path)
         finally:
             temporary.unlink(missing_ok=True)

@@ -10,7 +10,7 @@ import io
 from pathlib import Path
 
 import numpy as np
-from PIL import Image, ImageOps
+from PIL import Image, ImageFile, ImageOps
 
 from gnomon.errors import UserError
 from gnomon.files import atomic_write_bytes
@@ -44,7 +44,7 @@ def load_image(path: str | Path, *, max_pixels: int = MAX_PIXELS) -> Image.Image
                     f"expected at most {max_pixels:,} pixels in {path}, its header says {width} x {height}; "
                     "scale it down, or raise max_pixels if you trust the file"
                 )
-            image.load()
+            _load_with_true_key(image, path)
             return to_rgb(image)
     except UnreadableImageError:
         raise
@@ -55,6 +55,42 @@ def load_image(path: str | Path, *, max_pixels: int = MAX_PIXELS) -> Image.Image
     except Exception as error:
         reason = str(error).replace(f" {str(path)!r}", "") or type(error).__name__
         raise UnreadableImageError(f"could not read the picture {path}: {reason}; replace or convert it") from error
+
+
+def _load_with_true_key(image: ImageFile.ImageFile, path: str | Path) -> None:
+    """Load the pixels, and put right the transparent colour that Pillow leaves in the file's own unit.
+
+    Pillow widens grey of 2 and 4 bits to 8 and cuts colours of 16 bits to 8, but not the colour that a PNG calls
+    transparent (its tRNS chunk).
+    """
+    key, raw_mode = image.info.get("transparency"), _raw_mode(image)
+    scale = {"L;2": 85, "L;4": 17}.get(raw_mode or "")
+    if scale is not None and isinstance(key, int):
+        image.info["transparency"] = key * scale % 256
+    image.load()
+    if raw_mode == "RGB;16B" and isinstance(key, tuple):
+        image.putalpha(_alpha_of_16_bit_key(image, path, key))
+        del image.info["transparency"]
+
+
+def _raw_mode(image: ImageFile.ImageFile) -> str | None:
+    """Return how the pixels lie in the file, in Pillow's words; None where it does not say."""
+    args = image.tile[0].args if image.tile else None
+    mode = args[0] if isinstance(args, tuple) and args else args
+    return mode if isinstance(mode, str) else None
+
+
+def _alpha_of_16_bit_key(image: Image.Image, path: str | Path, key: tuple[int, ...]) -> Image.Image:
+    """Return 0 where a 16-bit RGB PNG has exactly the colour `key`, else 255.
+
+    Pillow keeps the high bytes only, by which neighbouring colours would become transparent too. Read as if its bytes
+    were swapped, the same file gives the low ones.
+    """
+    with Image.open(path) as swapped:
+        swapped.tile = [tile._replace(args="RGB;16L") for tile in swapped.tile]
+        low = np.asarray(swapped).astype(np.uint16)
+    colours = np.asarray(image).astype(np.uint16) << 8 | low
+    return Image.fromarray(np.where((colours == np.array(key)).all(-1), 0, 255).astype(np.uint8))
 
 
 def to_rgb(image: Image.Image) -> Image.Image:

@@ -25,7 +25,7 @@ from gnomon.errors import UserError, is_interrupt
 from gnomon.files import TEMPORARY_SUFFIX, atomic_write_bytes, atomic_write_text, writing
 from gnomon.hashing import to_plain
 from gnomon.jsonl import Model, read_records, to_line
-from gnomon.manifest import Manifest, RunStatus, differences, plain_config, versions
+from gnomon.manifest import Manifest, RunStatus, Start, differences, mask_text, plain_config, versions
 
 __all__ = [
     "MANIFEST",
@@ -67,7 +67,7 @@ class RunFolder:
     """
 
     def __init__(self, path: Path, manifest: Manifest, previous_status: RunStatus | None) -> None:
-        """Use :meth:`open`: it takes the lock and checks that the folder belongs to this run."""
+        """Use :meth:`open` or :meth:`hold`: they take the lock and check that the folder belongs to this run."""
         self.path = path
         self.manifest = manifest
         self.previous_status = previous_status
@@ -85,9 +85,32 @@ class RunFolder:
         seed: int,
         inputs: Mapping[str, str] | None = None,
     ) -> Iterator[RunFolder]:
-        """Make the folder or go on in it, and keep its manifest's status up to date.
+        """Make the folder or go on in it, and record how that ends: :meth:`hold` and one :meth:`start`.
 
         In a distributed run only rank zero opens the folder.
+
+        Raises:
+            UserError: see :meth:`hold`.
+            ValueError: see :meth:`hold`.
+        """
+        with (
+            cls.hold(path, command=command, config=config, seed=seed, inputs=inputs) as run,
+            run.start(command),
+        ):
+            yield run
+
+    @classmethod
+    @contextmanager
+    def hold(
+        cls,
+        path: str | Path,
+        *,
+        command: str,
+        config: Mapping[str, object],
+        seed: int,
+        inputs: Mapping[str, str] | None = None,
+    ) -> Iterator[RunFolder]:
+        """Lock the folder without a start: what happens before one, or without any, leaves the manifest as it is.
 
         Args:
             path: the folder; made when missing.
@@ -112,50 +135,58 @@ class RunFolder:
         )
         _refuse_foreign_folder(folder)
         with _locked(folder):
-            previous = _adopt(folder, manifest)
-            run = cls(folder, manifest, previous)
-            with run._status_kept():
+            old = _adopt(folder, manifest)
+            run = cls(folder, old or manifest, old.status if old else None)
+            try:
                 yield run
+            finally:
+                run._close_files()
 
     @contextmanager
-    def _status_kept(self) -> Iterator[None]:
-        start = time.monotonic()
-        seconds_before = self.manifest.seconds
-        self._save(status="running", error=None, ended_at=None)
+    def start(self, step: str) -> Iterator[None]:
+        """Record in the manifest that a step starts, and how it ends.
+
+        Args:
+            step: for people, and to tell whether all steps of a run are finished.
+        """
+        before, begun, process = self.manifest, time.monotonic(), os.getpid()
+        start = Start(step=step, started_at=_now(), versions=before.other_versions())
+        self._save(before, start)
         status: RunStatus = "finished"
         message: str | None = None
         try:
             yield
         except BaseException as error:
             status = "interrupted" if is_interrupt(error) else "failed"
-            message = None if is_interrupt(error) else f"{type(error).__name__}: {error}"
+            message = None if is_interrupt(error) else mask_text(f"{type(error).__name__}: {error}")
             raise
         finally:
-            self._close_files()
-            self._save(
-                status=status,
-                error=message,
-                ended_at=_now(),
-                seconds=seconds_before + time.monotonic() - start,
-                peak_memory_bytes=max(self.manifest.peak_memory_bytes, peak_memory()),
-            )
+            if os.getpid() == process:  # the end of a forked child is not the end of the step
+                seconds = time.monotonic() - begun
+                ended = {"status": status, "error": message, "ended_at": _now(), "seconds": seconds}
+                self._save(before, start.model_copy(update=ended))
 
-    def _save(self, **changes: object) -> None:
-        self.manifest = self.manifest.model_copy(update=changes)
+    def _save(self, before: Manifest, start: Start) -> None:
+        self.manifest = before.with_start(start, peak_memory())
         self.write_json(MANIFEST, self.manifest)
 
     def append(self, record: BaseModel | Mapping[str, Any], name: str = SAMPLES) -> None:
         """Append one record as a line that survives a kill as soon as this returns; threads may share the run.
 
+        Args:
+            record: the record.
+            name: of the file, directly in the folder: what a kill leaves is mended only there.
+
         Raises:
             UserError: when the disk is full; the file then ends with the last whole line.
-            ValueError: for values that JSON cannot hold, with the dotted key.
+            ValueError: for values that JSON cannot hold, with the dotted key, and for a name with a folder.
         """
+        if "/" in name:
+            raise ValueError(f"expected the name of a file directly in the run folder, got {name!r}")
         line = f"{to_line(record)}\n".encode()
         path = self.path / name
         with self._append_lock, writing(path):
             if name not in self._descriptors:
-                path.parent.mkdir(parents=True, exist_ok=True)
                 self._descriptors[name] = os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC, 0o666)
             _append_whole(self._descriptors[name], line)
 
@@ -182,9 +213,11 @@ class RunFolder:
         keys = set()
         whole_lines = path.read_bytes().split(b"\n")[:-1]
         for number, line in enumerate(whole_lines, start=1):
+            if not line.strip():
+                continue
             try:
                 keys.add(key(json.loads(line)))
-            except (ValueError, KeyError) as error:
+            except (ValueError, KeyError, TypeError) as error:
                 raise UserError(
                     f"{path}:{number}: expected a line that this run wrote: {error!r}; remove it, or use another --out"
                 ) from error
@@ -245,8 +278,9 @@ def _refuse_foreign_folder(folder: Path) -> None:
         raise UserError(f"expected a folder for the run, {folder} is a file; choose another --out")
     if not folder.is_dir() or (folder / MANIFEST).exists():
         return
+    ours = (_LOCK, MANIFEST)  # the manifest too: another process may have written it since
     strangers = sorted(
-        item.name for item in folder.iterdir() if item.name != _LOCK and not item.name.endswith(TEMPORARY_SUFFIX)
+        item.name for item in folder.iterdir() if item.name not in ours and not item.name.endswith(TEMPORARY_SUFFIX)
     )
     if strangers:
         shown = ", ".join(strangers[:3]) + (", ..." if len(strangers) > 3 else "")
@@ -259,7 +293,7 @@ def _refuse_foreign_folder(folder: Path) -> None:
 @contextmanager
 def _locked(folder: Path) -> Iterator[None]:
     """Hold the folder's lock; the system frees it however the process ends."""
-    file = folder / _LOCK
+    file, process = folder / _LOCK, os.getpid()
     with writing(file):
         folder.mkdir(parents=True, exist_ok=True)
         descriptor = os.open(file, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o666)
@@ -277,12 +311,13 @@ def _locked(folder: Path) -> Iterator[None]:
             os.write(descriptor, f"{os.getpid()}\n".encode())
         yield
     finally:
-        _open_locks.discard(descriptor)
-        os.close(descriptor)
+        if os.getpid() == process:  # a forked child closed its copy already; the number may be another file's now
+            _open_locks.discard(descriptor)
+            os.close(descriptor)
 
 
-def _adopt(folder: Path, manifest: Manifest) -> RunStatus | None:
-    """Check the folder under its lock, mend what a kill left, and carry earlier starts over into `manifest`."""
+def _adopt(folder: Path, manifest: Manifest) -> Manifest | None:
+    """Check the folder under its lock, mend what a kill left, and return the manifest of earlier starts."""
     old = read_manifest(folder)
     if old is None:
         _refuse_foreign_folder(folder)
@@ -293,15 +328,20 @@ def _adopt(folder: Path, manifest: Manifest) -> RunStatus | None:
                 f"{folder} holds another run, which differs in {'; '.join(different)}. "
                 "Choose another --out, or delete the folder if it is no longer needed"
             )
-        manifest.num_starts = old.num_starts + 1
-        manifest.seconds = old.seconds
-        manifest.peak_memory_bytes = old.peak_memory_bytes
-        manifest.started_at = old.started_at
-    for leftover in folder.glob(f".*{TEMPORARY_SUFFIX}"):
-        leftover.unlink(missing_ok=True)
+    _remove_leftovers(folder)
     for file in sorted(folder.glob("*.jsonl")):
         mend_tail(file)
-    return old.status if old else None
+    return old
+
+
+def _remove_leftovers(folder: Path) -> None:
+    """Delete the temporary files that a kill left here and below, but not in a run folder of its own further down."""
+    for name, subfolders, files in os.walk(folder):
+        parent = Path(name)
+        subfolders[:] = [subfolder for subfolder in subfolders if not (parent / subfolder / MANIFEST).exists()]
+        for file in files:
+            if file.startswith(".") and file.endswith(TEMPORARY_SUFFIX):
+                (parent / file).unlink(missing_ok=True)
 
 
 def mend_tail(path: Path) -> None:

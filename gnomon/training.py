@@ -1,6 +1,7 @@
 """A LightningCLI that parses first, then trains or resumes inside a run folder: `gnomon rm fit` and `gnomon rl fit`.
 
-Unlike the other modules of `gnomon` this one imports Lightning, and so torch, at once; only training commands need it.
+Like :mod:`gnomon.checkpoints`, and unlike the other modules of `gnomon`, this one imports Lightning, and so torch, at
+once; only training commands need it.
 """
 
 from __future__ import annotations
@@ -16,7 +17,9 @@ import yaml
 from jsonargparse import set_parsing_settings
 from pytorch_lightning import LightningDataModule, LightningModule, Trainer
 from pytorch_lightning.cli import LightningArgumentParser, LightningCLI
+from pytorch_lightning.plugins.io import TorchCheckpointIO
 
+from gnomon.checkpoints import AtomicCheckpointIO
 from gnomon.tracking import LoggerName, make_logger
 
 CHECKPOINTS = "checkpoints"
@@ -84,12 +87,16 @@ class TrainingCommandLine(LightningCLI):
         self.datamodule, self.model = self.config_init["data"], self.config_init["model"]
 
     def instantiate_trainer(self, **kwargs: Any) -> Trainer:
-        """Make the trainer with the run folder's logger."""
+        """Make the trainer with the run folder's logger and checkpoints that no kill can tear."""
         settings = self.config_init["trainer"]
         settings["default_root_dir"] = str(self.out)
         if settings["logger"] is None or settings["logger"] is True:
             settings["logger"] = make_logger(self.config["tracker"], self.out, project=self.project)
-        return super().instantiate_trainer(**kwargs)
+        trainer = super().instantiate_trainer(**kwargs)
+        # Another class was chosen by the user, or comes with the strategy. DeepSpeed asks neither.
+        if type(trainer.strategy.checkpoint_io) is TorchCheckpointIO:
+            trainer.strategy.checkpoint_io = AtomicCheckpointIO()
+        return trainer
 
     @property
     def out(self) -> Path:
@@ -118,6 +125,7 @@ class TrainingCommandLine(LightningCLI):
         """Train, or go on from the last checkpoint.
 
         Raises:
+            UserError: when that checkpoint cannot be read.
             KeyboardInterrupt: on Ctrl-C, which Lightning turns into an exit of its own.
         """
         checkpoint = self.last_checkpoint

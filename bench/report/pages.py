@@ -12,7 +12,7 @@ from bench.report.document import Report
 from bench.report.formatting import NOTHING, interval, number
 from bench.report.plots import Bar, plot_bars
 from bench.results import Cell, Item, MetricDifference, MetricResult, Results, RunComparison
-from bench.workflow import compare, summarize
+from bench.workflow import summarize
 from gnomon.datasets import resolve
 from gnomon.records import Candidate, Case, Verdict
 
@@ -35,9 +35,10 @@ def write_run_page(run: str | Path, *, num_examples: int = 12) -> Path:
     return run_page(bench_run, results, num_examples=num_examples).write(bench_run.path / REPORT)
 
 
-def write_comparison_page(run_a: str | Path, run_b: str | Path, out: str | Path, *, num_examples: int = 12) -> Path:
-    """Compare two runs afresh, write `out`/report.html and return the path."""
-    comparison = compare(run_a, run_b, out)
+def write_comparison_page(
+    run_a: str | Path, run_b: str | Path, out: str | Path, comparison: RunComparison, *, num_examples: int = 12
+) -> Path:
+    """Write `out`/report.html about a comparison that :func:`bench.workflow.compare` made, and return the path."""
     page = comparison_page(BenchRun.read(run_a), BenchRun.read(run_b), comparison, num_examples=num_examples)
     return page.write(Path(out) / REPORT)
 

@@ -33,8 +33,10 @@ def thumbnail(image: Image.Image | Path | None) -> Thumbnail:
         return Thumbnail(None, "no picture")
     try:
         picture = to_rgb(image) if isinstance(image, Image.Image) else load_image(image)
-    except UnreadableImageError:
-        return Thumbnail(None, "picture missing" if isinstance(image, Path) and not image.exists() else "unreadable")
+    except UnreadableImageError as error:
+        return Thumbnail(None, "picture missing" if isinstance(error.__cause__, FileNotFoundError) else "unreadable")
+    except (ValueError, OSError):  # of a picture in memory: pixels without a known white, or a file cut short
+        return Thumbnail(None, "unreadable")
     small = max(picture.size) <= SMALL_SIDE
     picture.thumbnail((MAX_SIDE, MAX_SIDE), Image.Resampling.LANCZOS)
     buffer = io.BytesIO()

@@ -47,6 +47,7 @@ def test_all_steps_from_the_command_line(
     assert main(generate_flags(root, outputs, run)) == 0
     assert "3 candidates of 3 cases" in capsys.readouterr().out
     assert main([*judge_flags(run), "--judge.init_args.name", "bright"]) == 0
+    assert "by bright: 6 verdicts, 2 failed" in capsys.readouterr().out
     assert main(["bench", "summarize", "--run", str(run)]) == 0
     printed = capsys.readouterr().out
     assert "1 missing_output" in printed
@@ -58,9 +59,35 @@ def test_all_steps_from_the_command_line(
     assert main(["bench", "generate", "--cases", str(root), "--out", str(other), "--name", "copy", *generator]) == 0
     assert main([*judge_flags(other), "--judge.init_args.name", "bright"]) == 0
     compared = ["--before", str(other), "--after", str(run), "--out", str(tmp_path / "compared")]
-    assert main(["bench", "compare", *compared]) == 0
+    for _ in range(2):
+        assert main(["bench", "compare", *compared]) == 0
     assert json.loads((tmp_path / "compared/comparison.json").read_text())["after"] == "mine"
     assert (tmp_path / "compared/report.html").exists()
+
+
+def test_a_run_in_which_everything_failed_is_an_error_that_says_why(
+    make_dataset: Callable[..., Path],
+    brightness: ModuleType,
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    root, run, outputs = make_dataset(3), tmp_path / "run", tmp_path / "outputs"
+    outputs.mkdir()
+    (outputs / "case-0.png").write_bytes(b"no picture")
+    assert main(generate_flags(root, outputs, run)) == 1
+    captured = capsys.readouterr()
+    assert "3 candidates of 3 cases" in captured.out
+    assert "error: all 3 candidates failed, 2 of them with missing_output: no file case-1.png" in captured.err
+    assert main(judge_flags(run)) == 1
+    captured = capsys.readouterr()
+    assert "6 verdicts, 6 failed" in captured.out
+    assert "error: all 6 verdicts failed, 4 of them with missing_output: no file case-1.png" in captured.err
+
+    save_png(Image.new("RGB", (16, 16), "white"), outputs / "case-2.png")
+    assert main(generate_flags(root, outputs, run)) == 0
+    assert "2 failed" in capsys.readouterr().out
+    assert main(judge_flags(run)) == 0
+    assert "6 verdicts, 4 failed" in capsys.readouterr().out
 
 
 def test_a_config_file_with_overrides(

@@ -11,8 +11,8 @@ from PIL import Image
 
 from bench.generators import Failure, FolderGenerator, file_stem
 from gnomon.errors import UserError
-from gnomon.images import save_png
-from gnomon.records import Case, Text
+from gnomon.images import content_hash, save_png
+from gnomon.records import Candidate, Case, Text
 
 
 def case(case_id: str) -> Case:
@@ -44,6 +44,43 @@ def test_a_second_repeat_of_one_picture_is_refused(tmp_path: Path) -> None:
 def test_a_folder_that_does_not_exist_is_refused(tmp_path: Path) -> None:
     with pytest.raises(UserError, match="check the path"):
         FolderGenerator(tmp_path / "nowhere")
+
+
+def test_a_picture_that_was_overwritten_is_refused_and_one_that_is_gone_is_not(tmp_path: Path) -> None:
+    for case_id in "abc":
+        save_png(Image.new("RGB", (2, 2), "red"), tmp_path / f"{case_id}.png")
+    taken = [
+        Candidate(case_id=case_id, generator="g", seed=0, path="x.png", sampling={"content_hash": content_hash(red)})
+        for case_id in "abc"
+        for red in [Image.new("RGB", (2, 2), "red")]
+    ]
+    failed = Candidate(case_id="d", generator="g", seed=0, path=None, status="missing_output")
+    (tmp_path / "b.png").unlink()
+    Image.new("RGB", (2, 2), "red").save(tmp_path / "c.png", compress_level=0)  # other bytes, the same picture
+    generator = FolderGenerator(tmp_path)
+    generator.refuse_changed([*taken, failed])
+    save_png(Image.new("RGB", (2, 2), "blue"), tmp_path / "d.png")
+    generator.refuse_changed([*taken, failed])
+    for overwritten in (b"no picture", (tmp_path / "d.png").read_bytes()):
+        (tmp_path / "c.png").write_bytes(overwritten)
+        with pytest.raises(UserError, match=r"c\.png changed since .*use another --out"):
+            generator.refuse_changed([*taken, failed])
+
+
+@pytest.mark.parametrize("case_id", ["x" * 300, "红" * 100, "/" * 90, "%" * 200])
+def test_a_long_case_id_has_a_name_that_file_systems_take(tmp_path: Path, case_id: str) -> None:
+    stem = file_stem(case_id)
+    assert len(stem.encode()) <= 200
+    (missing,) = FolderGenerator(tmp_path).generate([case(case_id)], [[]], [0])
+    assert missing == Failure("missing_output", f"no file {stem}.png")
+    save_png(Image.new("RGB", (2, 2)), tmp_path / f"{stem}.png")
+    assert isinstance(FolderGenerator(tmp_path).generate([case(case_id)], [[]], [0])[0], Image.Image)
+
+
+def test_long_case_ids_that_begin_or_look_alike_have_different_names() -> None:
+    ids = ["x" * 300, "x" * 301, "x" * 200, "x" * 199 + "/", file_stem("x" * 300), file_stem(file_stem("x" * 300))]
+    assert len({file_stem(case_id) for case_id in ids}) == len(ids)
+    assert file_stem("x" * 200) == "x" * 200
 
 
 @given(st.text(min_size=1), st.text(min_size=1))

@@ -293,8 +293,33 @@ def test_runs_that_cannot_be_compared_are_refused(
     judge(tmp_path / "b", brightness.BrightnessJudge(version=2))
     with pytest.raises(UserError, match="not the same in"):
         compare(tmp_path / "a", tmp_path / "b", tmp_path / "out")
-    with pytest.raises(UserError, match="holds a run"):
+    before = (tmp_path / "a/manifest.json").read_bytes()
+    with pytest.raises(UserError, match="holds another run"):
         compare(tmp_path / "a", tmp_path / "a", tmp_path / "a")
+    assert (tmp_path / "a/manifest.json").read_bytes() == before
+
+
+def test_a_comparison_overwrites_itself_and_nothing_else(
+    make_dataset: MakeDataset, brightness: ModuleType, tmp_path: Path
+) -> None:
+    root = make_dataset(3)
+    for name in "abc":
+        generate(root, tmp_path / name, brightness.NoisyCopy(), name=name)
+        judge(tmp_path / name, brightness.BrightnessJudge())
+    a, b, c, out = tmp_path / "a", tmp_path / "b", tmp_path / "c", tmp_path / "out"
+    compare(a, b, out)
+    for path in (a, b):
+        judge(path, brightness.BrightnessJudge(name="second", version=2))
+    assert set(compare(a, b, out).judges) == {"brightness", "second"}
+    written = (out / "comparison.json").read_bytes()
+    with pytest.raises(UserError, match=r"config\.after: 'b' -> 'c'.*inputs\.after"):
+        compare(a, c, out)
+    assert (out / "comparison.json").read_bytes() == written
+    (tmp_path / "mine").mkdir()
+    (tmp_path / "mine/report.html").write_text("mine")
+    with pytest.raises(UserError, match=r"holds report\.html"):
+        compare(a, b, tmp_path / "mine")
+    assert [path.name for path in (tmp_path / "mine").iterdir()] == ["report.html"]
 
 
 def test_a_limited_run_knows_its_own_cases(make_dataset: MakeDataset, brightness: ModuleType, tmp_path: Path) -> None:

@@ -7,7 +7,6 @@ import shutil
 import signal
 import subprocess
 import sys
-import time
 from importlib import import_module
 from pathlib import Path
 
@@ -131,29 +130,21 @@ def start(folder: Path, verb: str, *arguments: str) -> subprocess.Popen[str]:
     )
 
 
-def imported_by(*arguments: str) -> tuple[set[str], float]:
-    """Return the top-level packages that `python -X importtime ARGUMENTS` imports, and the seconds it took."""
-    start_time = time.monotonic()
+def imported_by(*arguments: str) -> set[str]:
+    """Return the top-level packages that `python -X importtime ARGUMENTS` imports."""
     done = subprocess.run([sys.executable, "-X", "importtime", *arguments], capture_output=True, text=True, check=True)
-    seconds = time.monotonic() - start_time
     names = {line.rpartition("|")[2].strip().partition(".")[0] for line in done.stderr.splitlines() if "|" in line}
     assert "gnomon" in names
-    return names, seconds
+    return names
 
 
 def test_importing_the_packages_imports_nothing_heavy() -> None:
-    names, _ = imported_by("-c", "import gnomon, rm, rl, bench, data_build")
-    assert not names & HEAVY
+    assert not imported_by("-c", "import gnomon, rm, rl, bench, data_build") & HEAVY
 
 
 @pytest.mark.parametrize("arguments", [("--help",), ("--version",), ("rm", "--help")])
-def test_help_answers_in_under_a_second_and_imports_nothing_heavy(arguments: tuple[str, ...]) -> None:
-    seconds = []
-    for _ in range(3):  # the fastest of three, since the machine may be busy
-        names, taken = imported_by("-m", "gnomon", *arguments)
-        assert not names & HEAVY
-        seconds.append(taken)
-    assert min(seconds) < 1.0
+def test_help_answers_at_once_because_it_imports_nothing_heavy(arguments: tuple[str, ...]) -> None:
+    assert not imported_by("-m", "gnomon", *arguments) & HEAVY
 
 
 def test_help_lists_every_noun_and_verb(capsys: pytest.CaptureFixture[str]) -> None:
@@ -176,7 +167,7 @@ def test_every_target_is_a_function_with_a_docstring() -> None:
 
 def test_finding_the_commands_imports_no_torch() -> None:
     modules = sorted({command.target.partition(":")[0] for command in COMMANDS.values()})
-    names, _ = imported_by("-c", f"import gnomon, {', '.join(modules)}")
+    names = imported_by("-c", f"import gnomon, {', '.join(modules)}")
     assert not names & {"torch", "pytorch_lightning", "transformers", "diffusers"}
 
 

@@ -6,6 +6,7 @@ import hashlib
 import re
 import tempfile
 import zlib
+from collections.abc import Sequence
 from pathlib import Path
 
 import numpy as np
@@ -102,16 +103,45 @@ def test_a_transparent_level_of_16_bit_grey_becomes_white(tmp_path: Path) -> Non
     assert pixels(load_image(tmp_path / "deep.png")) == [[255] * 3, [4] * 3]
 
 
-def test_16_bit_colour_is_scaled(tmp_path: Path) -> None:
-    # Written by hand, since Pillow writes no such PNG: one pixel of 0xFFFF, 0x8080, 0x0101.
+def png(
+    width: int, bits: int, colour_type: int, row: bytes, key: Sequence[int] = (), interlaced: bool = False
+) -> bytes:
+    """Return a PNG of one row as Pillow writes none: PNG specification, 11.2.2 (IHDR) and 11.3.2.1 (tRNS)."""
+
     def chunk(name: bytes, data: bytes) -> bytes:
         return len(data).to_bytes(4, "big") + name + data + zlib.crc32(name + data).to_bytes(4, "big")
 
-    header = (1).to_bytes(4, "big") * 2 + bytes([16, 2, 0, 0, 0])
-    body = zlib.compress(bytes([0, 0xFF, 0xFF, 0x80, 0x80, 0x01, 0x01]))
-    data = b"\x89PNG\r\n\x1a\n" + chunk(b"IHDR", header) + chunk(b"IDAT", body) + chunk(b"IEND", b"")
-    (tmp_path / "deep.png").write_bytes(data)
+    header = width.to_bytes(4, "big") + (1).to_bytes(4, "big") + bytes([bits, colour_type, 0, 0, interlaced])
+    transparent = chunk(b"tRNS", b"".join(level.to_bytes(2, "big") for level in key)) if key else b""
+    body = chunk(b"IDAT", zlib.compress(row))
+    return b"\x89PNG\r\n\x1a\n" + chunk(b"IHDR", header) + transparent + body + chunk(b"IEND", b"")
+
+
+def test_16_bit_colour_is_scaled(tmp_path: Path) -> None:
+    (tmp_path / "deep.png").write_bytes(png(1, 16, 2, bytes([0, 0xFF, 0xFF, 0x80, 0x80, 0x01, 0x01])))
     assert pixels(load_image(tmp_path / "deep.png")) == [[255, 128, 1]]
+
+
+@pytest.mark.parametrize("interlaced", [False, True])
+@pytest.mark.parametrize("key", [(0x1234, 0x5678, 0x9ABC), (0x0034, 0x0034, 0x0034), (0, 0, 0), (0xFFFF, 0, 0)])
+def test_a_transparent_colour_of_16_bits_becomes_white_and_its_neighbours_do_not(
+    tmp_path: Path, key: tuple[int, int, int], interlaced: bool
+) -> None:
+    neighbour = (key[0], key[1], key[2] ^ 1)
+    first, second = (b"".join(level.to_bytes(2, "big") for level in colour) for colour in (key, neighbour))
+    # The first and the second pixel of an interlaced row stand in passes 1 and 6, each with a filter byte.
+    row = b"\0" + first + (b"\0" if interlaced else b"") + second
+    (tmp_path / "deep.png").write_bytes(png(2, 16, 2, row, key, interlaced))
+    assert pixels(load_image(tmp_path / "deep.png")) == [[255] * 3, [level >> 8 for level in neighbour]]
+
+
+@pytest.mark.parametrize(("bits", "key"), [(1, 0), (1, 1), (2, 1), (2, 3), (4, 0), (4, 7), (4, 15), (8, 200)])
+def test_a_transparent_level_of_grey_becomes_white_at_every_depth(tmp_path: Path, bits: int, key: int) -> None:
+    largest = 2**bits - 1
+    for level in {0, 1, key, largest}:
+        (tmp_path / "grey.png").write_bytes(png(1, bits, 0, bytes([0, level << (8 - bits)]), (key,)))
+        expected = 255 if level == key else level * 255 // largest
+        assert pixels(load_image(tmp_path / "grey.png")) == [[expected] * 3]
 
 
 def test_cmyk_grey_and_black_and_white_become_rgb(tmp_path: Path) -> None:

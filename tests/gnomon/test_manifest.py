@@ -8,7 +8,17 @@ from typing import Any
 
 import pytest
 
-from gnomon.manifest import Manifest, differences, flatten, is_secret_name, mask_secrets, plain_config
+from gnomon.manifest import (
+    Manifest,
+    RunStatus,
+    Start,
+    differences,
+    flatten,
+    is_secret_name,
+    mask_secrets,
+    mask_text,
+    plain_config,
+)
 
 
 def manifest(**changes: Any) -> Manifest:
@@ -18,8 +28,9 @@ def manifest(**changes: Any) -> Manifest:
 
 @pytest.mark.parametrize(
     "name",
-    ["api_key", "apiKey", "API-KEY", "key", "hf_token", "HF_TOKEN", "token", "password", "db.passwd", "client_secret",
-     "secret", "Authorization", "credentials", "access_key", "openai_api_keys"],
+    ["api_key", "apiKey", "API-KEY", "apikey", "hf_token", "HF_TOKEN", "token", "password", "db.passwd",
+     "client_secret", "secret", "Authorization", "credentials", "access_key", "openai_api_keys", "openai_key",
+     "access_token", "use_auth_token", "HUGGING_FACE_HUB_TOKEN"],
 )  # fmt: skip
 def test_names_of_secrets_are_known(name: str) -> None:
     assert is_secret_name(name)
@@ -32,6 +43,10 @@ def test_names_of_secrets_are_known(name: str) -> None:
         "tokenizer",
         "num_key_value_heads",
         "api_key_env",
+        "image_token",
+        "pad_token",
+        "sort_key",
+        "key",
         "keyboard",
         "monkey",
         "tokens",
@@ -48,24 +63,61 @@ def test_secrets_are_masked_wherever_they_stand() -> None:
         "api_key": "abc",
         "token": "",
         "password": None,
-        "image_token": 151655,
+        "auth_token": 151655,
         "headers": {"Authorization": "Bearer abcdefghijkl"},
-        "secrets": ["left alone", {"key": "x"}],
+        "secrets": ["left alone", {"api_key": "x"}],
         "secret": {"left": ["a", "b"]},
-        "argv": ["--key=sk-abcdefgh12345678", "https://user:pass@host/path", "hf_abcdefghijklmnop"],
+        "argv": ["--key=sk-abcdefgh12345678", "https://user:p@ss@host/path", "hf_abcdefghijklmnop"],
         "url": "https://host/a@b",
     }
     assert mask_secrets(config) == {
         "api_key": "***",
         "token": "",
         "password": None,
-        "image_token": 151655,
+        "auth_token": 151655,
         "headers": {"Authorization": "***"},
-        "secrets": ["left alone", {"key": "***"}],
+        "secrets": ["left alone", {"api_key": "***"}],
         "secret": {"left": ["***", "***"]},
-        "argv": ["--key=***", "https://***@host/path", "***"],
+        # The first digits of `printf %s sk-abcdefgh12345678 | sha256sum`, and of the other.
+        "argv": ["--key=***6285e73c", "https://***@host/path", "***4c9edfe5"],
         "url": "https://host/a@b",
     }
+
+
+@pytest.mark.parametrize(
+    "key",
+    [
+        "sk-abcdefghijklmnop",
+        "sk-proj-ab_cd-ABCDEFGHIJKLMNOP_x-12",
+        "sk-ant-api03-abcdefghijklmnopqrstuv",
+        "hf_abcdefghijklmnopqrstuvwxyz12345678",
+        "ghp_abcdefghijklmnopqrstuvwxyz0123456789",
+        "github_pat_11ABCDEFG0abcdefghijkl_mnopqrstuvwxyz",
+        "xoxb-123456789012-1234567890123-abcdefghijklmnopqrstuvwx",
+        "Bearer eyJhbGciOi.eyJzdWIi.abc_-x",
+    ],
+)
+def test_keys_of_all_kinds_are_masked_in_any_text_and_two_of_them_stay_two(key: str) -> None:
+    masked = mask_text(f"401 for '{key}', key={key}")
+    assert key not in masked
+    assert masked.startswith("401 for '***")
+    assert mask_text(key) == mask_text(key)
+    assert mask_text(key) != mask_text(f"{key}0")
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "data/mask-train-v1",
+        "/home/x/desk-top/task-removal_version1/base",
+        "disk-abcdefghijklmnopqrst",
+        "/data/hf_models_of_mine/sk-learn-experiments-2024",
+        "risk-abcdefghijklmnopqrst ghp_of_mine Bearer of bad news",
+        "https://host:80/a?mail=x@y",
+    ],
+)
+def test_paths_and_names_that_hold_the_letters_of_a_key_are_left_alone(text: str) -> None:
+    assert mask_text(text) == text
 
 
 def test_a_config_that_json_cannot_hold_names_its_key() -> None:
@@ -88,6 +140,30 @@ def test_differences_are_named_by_dotted_key_and_only_where_they_matter() -> Non
         "seed: 0 -> 3",
     ]
     assert differences(old, old.model_copy(update={"status": "failed", "versions": {}, "seconds": 5.0})) == []
+
+
+@pytest.mark.parametrize(
+    ("starts", "status"),
+    [
+        ([("generate", "finished"), ("judge", "finished")], "finished"),
+        ([("generate", "interrupted"), ("judge", "finished")], "interrupted"),
+        ([("generate", "interrupted"), ("judge", "failed")], "failed"),
+        ([("generate", "interrupted"), ("generate", "finished")], "finished"),
+        ([("generate", "finished"), ("judge", "running")], "running"),
+        ([("generate", "running"), ("judge", "finished")], "interrupted"),  # killed, as another one could start
+    ],
+)
+def test_a_run_is_finished_when_the_last_start_of_every_step_is(
+    starts: list[tuple[str, RunStatus]], status: RunStatus
+) -> None:
+    found = manifest()
+    for step, ended in starts:
+        error = "why" if ended == "failed" else None
+        found = found.with_start(Start(step=step, status=ended, error=error, started_at="now", seconds=2.0), 10)
+    assert found.status == status
+    assert found.error == ("why" if status == "failed" else None)
+    assert (found.num_starts, found.seconds, found.peak_memory_bytes) == (2, 4.0, 10)
+    assert [start.step for start in found.starts] == [step for step, _ in starts]
 
 
 def test_versions_are_found_without_importing_the_packages() -> None:

@@ -11,10 +11,13 @@ import pytest
 import torch
 from pytorch_lightning import LightningDataModule, LightningModule
 from pytorch_lightning.callbacks import ModelCheckpoint
+from pytorch_lightning.plugins.io import AsyncCheckpointIO
 from torch import Tensor
 from torch.utils.data import DataLoader, TensorDataset
 
-from gnomon.training import CHECKPOINTS, TrainingCommandLine
+from gnomon.checkpoints import AtomicCheckpointIO
+from gnomon.errors import UserError
+from gnomon.training import CHECKPOINTS, LAST, TrainingCommandLine
 
 
 class Line(LightningModule):
@@ -86,6 +89,29 @@ def test_a_second_start_goes_on_from_the_last_checkpoint(tmp_path: Path, capsys:
     assert second.trainer.global_step == 6
     whole = _fit(tmp_path / "whole", "--trainer.max_epochs", "3")
     assert torch.equal(second.model.layer.weight, whole.model.layer.weight)
+
+
+def test_a_torn_checkpoint_is_a_message(tmp_path: Path) -> None:
+    _fit(tmp_path, "--trainer.max_epochs", "1")
+    last = tmp_path / CHECKPOINTS / LAST
+    last.write_bytes(last.read_bytes()[: last.stat().st_size // 2])
+    with pytest.raises(UserError, match=r"could not read the checkpoint .*last\.ckpt"):
+        _fit(tmp_path, "--trainer.max_epochs", "2")
+
+
+@pytest.mark.parametrize(
+    ("flags", "expected"),
+    [
+        ([], AtomicCheckpointIO),
+        (["--trainer.plugins", "pytorch_lightning.plugins.io.AsyncCheckpointIO"], AsyncCheckpointIO),
+    ],
+)
+def test_checkpoints_cannot_be_torn_unless_the_user_chose_how_they_are_written(
+    tmp_path: Path, flags: list[str], expected: type
+) -> None:
+    command_line = _command_line(tmp_path, *flags)
+    command_line.load()
+    assert type(command_line.instantiate_trainer().strategy.checkpoint_io) is expected
 
 
 def test_control_c_reaches_the_caller(tmp_path: Path) -> None:

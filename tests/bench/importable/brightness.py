@@ -1,13 +1,15 @@
-"""A small real judge and a small real generator, on the path of tests that name them by class path."""
+"""A small real judge and a small real generator, on the path of tests that name them by class path; moody ones fail."""
 
 from __future__ import annotations
 
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from typing import Any
 
 import numpy as np
 from PIL import Image, ImageChops
 
+from bench.generators import Failure
 from gnomon.images import load_image
 from gnomon.records import Case, Verdict
 from rm.judge import JudgeRequest
@@ -55,7 +57,7 @@ class NoisyCopy:
 
     def generate(
         self, cases: Sequence[Case], references: Sequence[list[Image.Image]], seeds: Sequence[int]
-    ) -> list[Image.Image]:
+    ) -> Sequence[Image.Image | Failure]:
         """Make one picture a case."""
         self.calls.append([case.id for case in cases])
         made = []
@@ -63,3 +65,40 @@ class NoisyCopy:
             shift = self.offset + int(np.random.default_rng(seed).integers(0, 20))
             made.append(ImageChops.add(pictures[0], Image.new("RGB", pictures[0].size, (shift, shift, shift))))
         return made
+
+
+class MoodyCopy(NoisyCopy):
+    """Fails for some cases with the statuses that it is told; the fingerprint does not know its mood."""
+
+    def __init__(self, failures: Mapping[str, Any] | None = None) -> None:
+        super().__init__()
+        self.failures = failures or {}
+
+    def generate(
+        self, cases: Sequence[Case], references: Sequence[list[Image.Image]], seeds: Sequence[int]
+    ) -> Sequence[Image.Image | Failure]:
+        """Make a picture or a failure for every case."""
+        made = super().generate(cases, references, seeds)
+        return [
+            Failure(self.failures[case.id], "bad mood") if case.id in self.failures else picture
+            for case, picture in zip(cases, made, strict=True)
+        ]
+
+
+class MoodyJudge(BrightnessJudge):
+    """Fails for the redness of some cases with the statuses that it is told."""
+
+    def __init__(self, failures: Mapping[str, Any] | None = None) -> None:
+        super().__init__()
+        self.failures = failures or {}
+        self.asked: list[tuple[str, str]] = []
+
+    def judge(self, requests: Sequence[JudgeRequest]) -> list[Verdict]:
+        """Look at each picture, or fail."""
+        self.asked += [(request.case.id, request.metric) for request in requests]
+        return [self._moody(verdict) for verdict in super().judge(requests)]
+
+    def _moody(self, verdict: Verdict) -> Verdict:
+        if verdict.metric != "redness" or verdict.case_id not in self.failures:
+            return verdict
+        return verdict.model_copy(update={"value": None, "status": self.failures[verdict.case_id]})

@@ -7,7 +7,7 @@ from pathlib import Path
 from types import ModuleType
 
 from bench.report.pages import write_comparison_page, write_run_page
-from bench.workflow import generate, judge
+from bench.workflow import compare, generate, judge
 
 MakeDataset = Callable[..., Path]
 
@@ -46,7 +46,8 @@ def test_the_page_of_a_comparison_shows_differences_and_both_pictures(
     for name, offset in (("before", 0), ("after", 51)):
         generate(root, tmp_path / name, brightness.NoisyCopy(offset), name=name)
         judge(tmp_path / name, brightness.BrightnessJudge())
-    html = write_comparison_page(tmp_path / "before", tmp_path / "after", tmp_path / "out").read_text()
+    folders = (tmp_path / "before", tmp_path / "after", tmp_path / "out")
+    html = write_comparison_page(*folders, compare(*folders)).read_text()
     assert '<div class="tile good"><dt>brightness</dt><dd class="value">+0.200</dd>' in html
     assert html.count("<img") == 18
     assert "6 pairs" in html
