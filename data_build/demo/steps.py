@@ -21,7 +21,7 @@ EDITOR_KINDS = SIMPLE_KINDS
 NUM_TRAIN, NUM_VALIDATION, NUM_TEST = 256, 96, 240
 """Cases for sampling and steering, for choosing checkpoints, and for the figures at the end."""
 
-NUM_PREFERENCE_CASES = {"train": 128, "validation": 48, "test": 96}
+NUM_PREFERENCE_CASES = {"train": 128, "validation": 48, "test": 192}
 """Instructions of each split whose candidates are compared; those of a smaller number are its first cases."""
 
 
