@@ -26,7 +26,7 @@ from gnomon.runs import RunFolder, atomic_write_text
 from rl.data import load_references
 from rl.generator import DiffusersGenerator
 from rl.rollouts import candidate_seeds, sample_group_trajectories
-from rl.samplers import sde_window
+from rl.samplers import StochasticSampler, sde_window
 
 METRIC_OF = {
     "instruction_awareness": "instruction",
@@ -179,7 +179,8 @@ def _sample(
     conditioning = generator.condition(cases, references).expand(count)
     # Other seeds than a training with the same seed uses: the judge should not know the rollouts that it will reward.
     seeds = candidate_seeds(stable_seed(seed, "preferences"), 0, cases, count)
-    images = sample_group_trajectories(generator, conditioning, seeds, window, settings.noise_level).images
+    sampler = StochasticSampler("flow_sde", settings.noise_level)
+    images = sample_group_trajectories(generator, conditioning, seeds, window, sampler).images
     return [images[start : start + count] for start in range(0, len(images), count)]
 
 

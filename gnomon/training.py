@@ -7,8 +7,9 @@ once; only training commands need it.
 from __future__ import annotations
 
 import logging
+import os
 import warnings
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -18,8 +19,11 @@ from jsonargparse import set_parsing_settings
 from pytorch_lightning import LightningDataModule, LightningModule, Trainer
 from pytorch_lightning.cli import LightningArgumentParser, LightningCLI
 from pytorch_lightning.plugins.io import TorchCheckpointIO
+from pytorch_lightning.utilities import rank_zero_only
 
 from gnomon.checkpoints import AtomicCheckpointIO
+from gnomon.manifest import differences, plain_config
+from gnomon.runs import RunFolder, read_manifest
 from gnomon.tracking import LoggerName, make_logger
 
 CHECKPOINTS = "checkpoints"
@@ -139,6 +143,61 @@ class TrainingCommandLine(LightningCLI):
             if self.trainer.interrupted:
                 raise KeyboardInterrupt from None
             raise
+
+
+def is_global_zero() -> bool:
+    """Say whether this process is the first one of a distributed run; it is, where there is only one.
+
+    A Trainer knows for sure, but it comes with the models; this is for what has to be said before they are loaded.
+    Lightning finds the rank in what torchrun, SLURM and the like set. Its own launcher sets the node and the place on
+    the node instead, and of these Lightning reads the place only, until it has a Trainer.
+    """
+    if getattr(rank_zero_only, "rank", 0) != 0:
+        return False
+    return "RANK" in os.environ or int(os.environ.get("NODE_RANK", os.environ.get("GROUP_RANK", "0"))) == 0
+
+
+def is_finished(folder: Path, *, command: str, config: Mapping[str, object], inputs: Mapping[str, str]) -> bool:
+    """Say whether this very run has ended well; any rank may ask, since nothing is opened.
+
+    Raises:
+        UserError: when the folder's manifest is not one of ours.
+    """
+    manifest = read_manifest(folder)
+    if manifest is None or manifest.status != "finished":
+        return False
+    asked = manifest.model_copy(update={"command": command, "config": plain_config(config), "inputs": dict(inputs)})
+    return not differences(manifest, asked)
+
+
+@contextmanager
+def run_folder_of_rank_zero(
+    folder: Path,
+    is_rank_zero: bool,
+    *,
+    command: str,
+    config: Mapping[str, object],
+    seed: int,
+    inputs: Mapping[str, str],
+) -> Iterator[RunFolder | None]:
+    """Open the run folder on global rank zero, see `RunFolder.open`; all other ranks get None and write nothing there.
+
+    Args:
+        folder: the run folder.
+        is_rank_zero: what the trainer says (`is_global_zero`), or this module's `is_global_zero` before there is one.
+        command: see `RunFolder.open`, like the rest.
+        config: likewise.
+        seed: likewise.
+        inputs: likewise.
+
+    Raises:
+        UserError: when the folder is in use, or holds another run.
+    """
+    if not is_rank_zero:
+        yield None
+        return
+    with RunFolder.open(folder, command=command, config=config, seed=seed, inputs=inputs) as run:
+        yield run
 
 
 @contextmanager

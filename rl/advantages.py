@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Sequence
+from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
@@ -91,6 +91,74 @@ def group_advantages(
         valid=valid,
         group_std=torch.stack(stds) if stds else exact.new_zeros(0),
         zero_std=torch.tensor(constant, dtype=torch.bool),
+    )
+
+
+def gdpo_advantages(
+    parts: Mapping[str, Tensor],
+    weights: Mapping[str, float],
+    group_ids: Sequence[Hashable],
+    *,
+    failed: Tensor | None = None,
+    epsilon: float = 1e-4,
+    clip: float = 5.0,
+    tolerance: float = 1e-10,
+) -> Advantages:
+    """Normalise each reward inside its group, add them up by weight, and bring the sum to unit spread over the batch.
+
+    `S = sum_k w_k (r_k - mean_group) / (std_group + epsilon)`, `A = S / (std_batch(S) + epsilon)`, in float64 (GDPO,
+    arXiv 2601.05242). A weighted sum of raw rewards lets the one with the largest spread decide; here each counts as
+    its weight says, in every group. The mean of S needs no subtraction: it is 0 in every group.
+
+    A sample that failed in one part has no place in the group, so it is left out of all parts. Where a part is constant
+    in a group it says nothing there; where all parts are, the advantages are exactly 0.
+
+    Args:
+        parts: rewards by name, each `[batch]`.
+        weights: of the parts that count; 0 leaves one out.
+        group_ids: as in :func:`group_advantages`, like all that follows.
+        failed: boolean `[batch]`.
+        epsilon: added to both standard deviations.
+        clip: advantages are cut to `[-clip, clip]`.
+        tolerance: range of a part up to which it counts as constant in a group.
+
+    Returns:
+        Advantages whose `group_std` is that of S in each group; a group is `zero_std` when all its parts are constant.
+
+    Raises:
+        ValueError: when no part counts, one is missing, or :func:`group_advantages` does.
+    """
+    counting = {name: weight for name, weight in weights.items() if weight != 0}
+    if not counting or not set(counting) <= set(parts):
+        raise ValueError(f"expected weights other than 0 for some of {', '.join(parts)}, got {dict(weights)}")
+    exact = {name: parts[name].detach().to("cpu", torch.float64) for name in counting}
+    shape = next(iter(exact.values())).shape
+    broken = torch.zeros(shape, dtype=torch.bool) if failed is None else failed.cpu().clone()
+    for values in exact.values():
+        if values.shape != shape or broken.shape != shape:
+            raise ValueError(
+                f"expected parts and failures of one length, got {[list(v.shape) for v in exact.values()]}"
+            )
+        broken |= ~torch.isfinite(values)
+    normalised = {
+        name: group_advantages(
+            values, group_ids, failed=broken, epsilon=epsilon, clip=float("inf"), tolerance=tolerance
+        )
+        for name, values in exact.items()
+    }
+    total = sum(weight * normalised[name].values for name, weight in counting.items())
+    assert isinstance(total, Tensor)
+    valid = ~broken
+    spread = total[valid].std(correction=0) if bool(valid.any()) else total.new_zeros(())
+    groups = _rows_by_group(group_ids, valid)
+    # Parts that cancel each other leave the rounding of 32-bit rewards, which must not be blown up.
+    noise = 1e-6 * sum(abs(weight) for weight in counting.values())
+    values = total / (spread + epsilon) if spread > noise else torch.zeros_like(total)
+    return Advantages(
+        values=values.clamp(-clip, clip),
+        valid=valid,
+        group_std=torch.stack([total[rows].std(correction=0) for rows in groups]) if groups else total.new_zeros(0),
+        zero_std=torch.stack([part.zero_std for part in normalised.values()]).all(dim=0),
     )
 
 

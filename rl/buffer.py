@@ -1,38 +1,25 @@
-"""The samples of the current iteration, cut into micro-batches that Lightning's train loop consumes."""
+"""The micro-batches of the current iteration, which Lightning's train loop consumes."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from typing import Any
 
-from torch import Tensor
 from torch.utils.data import Dataset
 
-from rl.rollouts import Transitions
 
+class RolloutBuffer(Dataset[Any]):
+    """Holds this rank's micro-batches of one iteration; its length is the same in every iteration and on every rank.
 
-@dataclass(frozen=True, eq=False)
-class MicroBatch:
-    """One forward and backward pass: a step of some samples with what is needed to judge it.
-
-    `old_log_prob` float32, `advantages` float32 and `mask` (False: the reward failed) are `[batch]`.
+    What a micro-batch is, is the algorithm's affair.
     """
-
-    transitions: Transitions
-    old_log_prob: Tensor
-    advantages: Tensor
-    mask: Tensor
-
-
-class RolloutBuffer(Dataset[MicroBatch]):
-    """Holds the micro-batches of one iteration; its length is the same in every iteration."""
 
     def __init__(self, length: int) -> None:
         """Make an empty buffer for `length` micro-batches; Lightning asks for the length before it is filled."""
         self._length = length
-        self._micro_batches: tuple[MicroBatch, ...] = ()
+        self._micro_batches: tuple[Any, ...] = ()
 
-    def fill(self, micro_batches: Sequence[MicroBatch]) -> None:
+    def fill(self, micro_batches: Sequence[Any]) -> None:
         """Replace the content.
 
         Raises:
@@ -50,6 +37,6 @@ class RolloutBuffer(Dataset[MicroBatch]):
         """Return the number of micro-batches of an iteration."""
         return self._length
 
-    def __getitem__(self, index: int) -> MicroBatch:
+    def __getitem__(self, index: int) -> Any:
         """Return one micro-batch of the current iteration."""
         return self._micro_batches[index]

@@ -1,25 +1,32 @@
-"""What a run keeps while it trains: the best adapter on held-out cases, the last one, and the curve."""
+"""What a run keeps while it trains: adapters (best, last, average), the curve, and a checkpoint to go on from.
+
+On several ranks only global rank zero writes, but for checkpoints of DeepSpeed, to which each rank adds its share.
+"""
 
 from __future__ import annotations
 
 import json
 import math
+import shutil
 import time
 from pathlib import Path
 from typing import Any, Literal
 
 from pydantic import Field
 from pytorch_lightning import Callback, LightningModule, Trainer
+from pytorch_lightning.callbacks import Checkpoint
 
 from gnomon.files import atomic_write_text
 from gnomon.jsonl import read_records
 from gnomon.records import Record
 from gnomon.runs import RunFolder
 from rl.lora import save_lora
-from rl.module import FlowGRPO
+from rl.module import PolicyTraining
+from rl.sharding import gathered
 
 CURVE = "curve.jsonl"
 LORA = "lora"
+AVERAGE = "ema"
 _MONITOR = "validation/reward"
 
 
@@ -53,8 +60,8 @@ def _iteration(trainer: Trainer) -> int:
 class WriteCurve(Callback):
     """Appends the metrics of every iteration and validation to `curve.jsonl` of the run folder."""
 
-    def __init__(self, run: RunFolder) -> None:
-        """Write into `run`."""
+    def __init__(self, run: RunFolder | None) -> None:
+        """Write into `run`; on ranks that have none, nowhere."""
         self.run = run
         self._start = 0.0
 
@@ -72,11 +79,12 @@ class WriteCurve(Callback):
 
     def _append(self, kind: Literal["train", "validation"], trainer: Trainer, more: dict[str, float]) -> None:
         metrics: dict[str, float | None] = {**more}
-        for name, value in trainer.callback_metrics.items():
+        for name, value in trainer.callback_metrics.items():  # on all ranks: asking for it lets them exchange figures
             if name.startswith("validation/") == (kind == "validation"):
                 number = value.item()
                 metrics[name] = number if math.isfinite(number) else None
-        self.run.append(CurvePoint(kind=kind, iteration=_iteration(trainer), metrics=metrics), CURVE)
+        if self.run is not None:
+            self.run.append(CurvePoint(kind=kind, iteration=_iteration(trainer), metrics=metrics), CURVE)
 
 
 class KeepLora(Callback):
@@ -100,19 +108,27 @@ class KeepLora(Callback):
         reward = trainer.callback_metrics[_MONITOR].item()
         if reward > self.best_reward:
             self.best_reward, self.best_iteration = reward, _iteration(trainer)
-            self._save("best", pl_module, self.best_iteration, reward)
+            assert isinstance(pl_module, PolicyTraining)
+            with pl_module.validated_weights():
+                self._save("best", trainer, pl_module, self.best_iteration, reward)
 
     def save_last(self, trainer: Trainer, pl_module: LightningModule) -> None:
-        """Write the adapter as it is now.
+        """Write the adapter as it is now, and its average if there is one.
 
         Not `on_train_end`: a run that was killed after its last checkpoint has nothing left to train, and Lightning
         then calls no hook.
         """
-        self._save("last", pl_module, trainer.current_epoch, None)
+        assert isinstance(pl_module, PolicyTraining)
+        self._save("last", trainer, pl_module, trainer.current_epoch, None)
+        if pl_module.ema is not None:
+            with pl_module.ema.applied():
+                self._save(AVERAGE, trainer, pl_module, trainer.current_epoch, None)
 
-    def _save(self, name: str, module: LightningModule, iteration: int, reward: float | None) -> None:
-        assert isinstance(module, FlowGRPO)
-        save_lora(module.generator.pipeline, self.folder / name)
+    def _save(self, name: str, trainer: Trainer, module: PolicyTraining, iteration: int, reward: float | None) -> None:
+        with gathered(module.policy.trained.values()):
+            if not trainer.is_global_zero:
+                return
+            save_lora(module.generator.pipeline, self.folder / name)
         about = json.dumps({"iteration": iteration, "validation_reward": reward}, indent=2)
         atomic_write_text(self.folder / name / "iteration.json", about + "\n")
 
@@ -124,3 +140,48 @@ class KeepLora(Callback):
         """Take up what a checkpoint knew."""
         self.best_reward = state_dict["best_reward"]
         self.best_iteration = state_dict["best_iteration"]
+
+
+class SaveCheckpoint(Checkpoint):
+    """Writes a checkpoint after every iteration, in the place of the one before, so that no kill leaves a torn one.
+
+    A checkpoint is a file, or with DeepSpeed a folder to which all ranks write; so it is written beside its place and
+    moved there. A folder cannot be put in the place of another in one go: between the two moves the old one lies at
+    `<path>.old`, see :func:`usable_checkpoint`.
+    """
+
+    def __init__(self, path: str | Path) -> None:
+        """Write to `path`."""
+        self.path = Path(path)
+
+    def on_train_epoch_end(self, trainer: Trainer, pl_module: LightningModule) -> None:
+        """Save."""
+        new, old = _beside(self.path, "new"), _beside(self.path, "old")
+        if trainer.is_global_zero:
+            _remove(new)
+        trainer.strategy.barrier()
+        trainer.save_checkpoint(new)
+        trainer.strategy.barrier()
+        if trainer.is_global_zero:
+            if self.path.is_dir():
+                _remove(old)
+                self.path.rename(old)
+            new.replace(self.path)
+            _remove(old)
+        trainer.strategy.barrier()
+
+
+def usable_checkpoint(path: Path) -> Path | None:
+    """Return the checkpoint of a run at `path`, also after a kill between two moves; None before there is one."""
+    return next((place for place in (path, _beside(path, "old")) if place.exists()), None)
+
+
+def _beside(path: Path, what: str) -> Path:
+    return path.with_name(f"{path.name}.{what}")
+
+
+def _remove(path: Path) -> None:
+    if path.is_dir():
+        shutil.rmtree(path)
+    else:
+        path.unlink(missing_ok=True)

@@ -14,7 +14,8 @@ def fit(argv: list[str]) -> None:
 
     Flags beside LightningCLI's: `--out DIR` (required), `--tracker csv|tensorboard|wandb`. Run again with the same
     command, it goes on after the last finished iteration, or says that it is finished. Adapters are written to
-    `DIR/lora/best` (by held-out reward) and `DIR/lora/last`, the curve to `DIR/curve.jsonl`.
+    `DIR/lora/best` (by held-out reward), `DIR/lora/last` and `DIR/lora/ema` (the running average, with `--model.ema`),
+    the curve to `DIR/curve.jsonl`. `--dry-run` prints config, batches and memory, and trains nothing.
 
     Args:
         argv: the arguments after `gnomon rl fit`.
@@ -36,13 +37,14 @@ def rollout(
     lora: str | None = None,
     num_prompts: int = 3,
     num_candidates: int = 6,
+    sampler: Literal["flow_sde", "dance_sde", "cps"] = "flow_sde",
     noise_level: float = 0.9,
     window_first: int = 0,
     window_size: int = 3,
     language: str = "en",
     seed: int = 0,
 ) -> None:
-    """Sample groups of candidates by Flow-SDE and draw them as one picture, each with its reward.
+    """Sample groups of candidates and draw them as one picture, each with its reward.
 
     Args:
         model: the generator's folder, or its name on the hub.
@@ -52,7 +54,8 @@ def rollout(
         lora: adapter on top of the model.
         num_prompts: rows of the grid, one case each.
         num_candidates: candidates per row.
-        noise_level: of the SDE.
+        sampler: how the stochastic steps are made.
+        noise_level: of those steps.
         window_first: first stochastic step.
         window_size: number of stochastic steps.
         language: of the instructions.
@@ -68,9 +71,14 @@ def rollout(
     from rl.grid import GridRow, draw_grid
     from rl.rewards import RewardModelReward, apply_reward
     from rl.rollouts import candidate_seeds, sample_group_trajectories
+    from rl.samplers import StochasticSampler
 
-    if min(num_prompts, num_candidates, window_size) < 1 or noise_level <= 0:
-        raise UserError("expected num_prompts, num_candidates, window_size and noise_level above 0")
+    if min(num_prompts, num_candidates, window_size) < 1:
+        raise UserError("expected num_prompts, num_candidates and window_size above 0")
+    try:
+        steps = StochasticSampler(sampler, noise_level)
+    except ValueError as error:
+        raise UserError(str(error)) from error
     generator = DiffusersGenerator(model, lora=lora, language=language)
     window = range(window_first, window_first + window_size)
     if window.start < 0 or window.stop > generator.num_inference_steps - 1:
@@ -86,7 +94,7 @@ def rollout(
         references = load_references(cases, case)
         conditioning = generator.condition([case], [references]).expand(num_candidates)
         seeds = candidate_seeds(seed, 0, [case], num_candidates)
-        images = sample_group_trajectories(generator, conditioning, seeds, window, noise_level).images
+        images = sample_group_trajectories(generator, conditioning, seeds, window, steps).images
         rewards = None
         if judge is not None:
             rewards = apply_reward(
@@ -101,13 +109,13 @@ def rollout(
     print(f"wrote {out}")
 
 
-def export(run: str, out: str, *, which: Literal["best", "last"] = "best") -> None:
+def export(run: str, out: str, *, which: Literal["best", "last", "ema"] = "best") -> None:
     """Write a run's LoRA in diffusers' format, after the stock pipeline has shown that it does what ours does.
 
     Args:
         run: folder of `gnomon rl fit`.
         out: folder for `pytorch_lora_weights.safetensors`.
-        which: the best on held-out cases, or the last.
+        which: the best on held-out cases, the last, or the running average of a run with `model.ema`.
 
     Raises:
         UserError: when the run has no such adapter, or it does not load into the stock pipeline.

@@ -17,9 +17,10 @@ from gnomon.errors import UserError
 from gnomon.hashing import stable_seed
 from gnomon.images import load_image
 from gnomon.records import Case
+from rl.ranks import items_of_rank, rank_and_world_size
 
 if TYPE_CHECKING:
-    from rl.buffer import MicroBatch
+    from rl.buffer import RolloutBuffer
 
 
 def prompt_indices(num_cases: int, num_prompts: int, seed: int, iteration: int) -> list[int]:
@@ -107,17 +108,33 @@ class CaseData(LightningDataModule):
         assert self.validation_root is not None
         return [load_references(self.validation_root, case) for case in cases]
 
-    def train_dataloader(self) -> DataLoader[MicroBatch]:
-        """Serve the micro-batches of the current iteration, in their order."""
+    def train_dataloader(self) -> DataLoader[int]:
+        """Serve the places of the current iteration's micro-batches in the module's buffer, in their order.
+
+        Places and not the batches: Lightning's DeepSpeed strategy casts what a loader serves to the precision of the
+        training, and latents have to stay in float32. It also asks for the size of batches, so there is one.
+        """
+        places = cast("Dataset[int]", range(len(self._buffer)))
+        return DataLoader(places, batch_size=1, shuffle=False, collate_fn=_only_one)
+
+    @property
+    def _buffer(self) -> RolloutBuffer:
         assert self.trainer is not None
-        buffer: Dataset[MicroBatch] = getattr(self.trainer.lightning_module, "buffer")  # noqa: B009
-        return DataLoader(buffer, batch_size=None, shuffle=False)
+        buffer: RolloutBuffer = getattr(self.trainer.lightning_module, "buffer")  # noqa: B009
+        return buffer
 
     def val_dataloader(self) -> DataLoader[list[Case]]:
-        """Serve held-out cases; none without a validation folder."""
-        cases = cast("Dataset[list[Case]]", self.validation_cases)
+        """Serve this rank's share of the held-out cases; none without a validation folder."""
+        rank, world_size = rank_and_world_size()
+        chosen = items_of_rank(len(self.validation_cases), rank, world_size) if self.validation_cases else []
+        cases = cast("Dataset[list[Case]]", [self.validation_cases[item] for item in chosen])
         return DataLoader(cases, batch_size=self.validation_batch_size, collate_fn=list)
 
     def transfer_batch_to_device(self, batch: Any, device: torch.device, dataloader_idx: int) -> Any:
-        """Leave batches alone: the buffer's are on the device already, and those of cases hold no tensors."""
-        return batch
+        """Fetch the micro-batch at a place of the buffer; it is on the device already. Cases hold no tensors."""
+        return self._buffer[batch] if isinstance(batch, int) else batch
+
+
+def _only_one(items: list[int]) -> int:
+    (item,) = items
+    return item

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 import shutil
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -10,8 +11,10 @@ from typing import Any
 
 import numpy as np
 import torch
-from diffusers import DiffusionPipeline
+from diffusers import DiffusionPipeline, ModularPipeline
 from PIL.Image import Image
+from safetensors import safe_open
+from transformers import ProcessorMixin
 
 from gnomon.datasets import read_cases
 from gnomon.errors import UserError
@@ -20,11 +23,12 @@ from gnomon.records import Case
 from rl.callbacks import LORA
 from rl.data import load_references
 from rl.generator import DiffusersGenerator
+from rl.loading import GUIDANCE, has_classic_pipeline, has_guider, load_pipeline, set_guidance
 from rl.lora import WEIGHTS_NAME
 
 _SEED = 0
-# What kernels may round differently, as a part of the full range of a pixel.
-_ROUNDING = {torch.float32: 1e-4, torch.float16: 2e-2, torch.bfloat16: 6e-2}
+# What kernels may round differently in float32, as a part of the full range of a pixel.
+_ROUNDING = 1e-4
 # A lost alpha changes the effect of an adapter by half or more.
 _RELATIVE = 0.1
 
@@ -42,6 +46,62 @@ class ExportReport:
     change: float
 
 
+def stock_pipeline(generator: DiffusersGenerator, *, modular: bool = False) -> Any:
+    """Load the pipeline that a user of diffusers would: the classic one, or the modular one where there is none.
+
+    Args:
+        generator: whose model, revision, dtype, device and guidance are taken.
+        modular: take the modular pipeline in any case.
+    """
+    classic = not modular and has_classic_pipeline(generator.model, generator.revision)
+    if classic:
+        parts = generator.pipeline.components.items()
+        pipeline: Any = DiffusionPipeline.from_pretrained(
+            generator.model,
+            revision=generator.revision,
+            dtype=generator.dtype,
+            # The one part that a stock pipeline cannot load without torchvision.
+            **{name: part for name, part in parts if isinstance(part, ProcessorMixin)},
+        )
+    else:
+        pipeline = load_pipeline(generator.model, generator.revision, generator.dtype, generator.skip_blocks)
+        set_guidance(pipeline, generator.pipeline_kwargs)
+    pipeline.set_progress_bar_config(disable=True)
+    pipeline.to(generator.device)
+    return pipeline
+
+
+def stock_inputs(
+    pipeline: Any, generator: DiffusersGenerator, case: Case, references: list[Image], seed: int
+) -> dict[str, Any]:
+    """Return the arguments with which a stock pipeline is asked for the picture of `DiffusersGenerator.generate`."""
+    inputs: dict[str, Any] = {
+        "prompt": generator.text(case),
+        "height": generator.height,
+        "width": generator.width,
+        "num_inference_steps": generator.num_inference_steps,
+        "generator": torch.Generator().manual_seed(seed),
+        **generator.pipeline_kwargs,
+    }
+    if references:
+        inputs["image"] = references if len(references) > 1 else references[0]
+    if isinstance(pipeline, ModularPipeline):
+        if has_guider(pipeline):
+            inputs.pop(GUIDANCE, None)
+    elif has_guider(generator.pipeline):
+        known = inspect.signature(type(pipeline).__call__).parameters
+        guider = generator.pipeline.guider
+        inputs[GUIDANCE] = guider.guidance_scale if guider.num_conditions > 1 else 1.0
+        if "true_cfg_scale" in known:
+            # These pipelines leave guidance out without a negative prompt; a blank one is what the modular ones take.
+            blank = " " if "image" in known else ""
+            inputs["true_cfg_scale"] = inputs.pop(GUIDANCE)
+            inputs["negative_prompt"] = inputs.get("negative_prompt") or blank
+        elif type(pipeline).__name__.startswith("ZImage"):
+            inputs[GUIDANCE] -= 1  # it calls s what makes c + s (c - u); elsewhere that is u + s (c - u)
+    return {name: value for name, value in inputs.items() if value is not None}
+
+
 def stock_pixels(
     generator: DiffusersGenerator, case: Case, references: list[Image], seed: int, lora: str | None
 ) -> tuple[str, np.ndarray]:
@@ -50,23 +110,23 @@ def stock_pixels(
     Returns:
         The name of the pipeline's class, and pixels `[height, width, 3]` in 0..1.
     """
-    pipeline: Any = DiffusionPipeline.from_pretrained(generator.model, dtype=generator.dtype)
-    pipeline.set_progress_bar_config(disable=True)
-    pipeline.to(generator.device)
+    pipeline = stock_pipeline(generator)
     if lora is not None:
         pipeline.load_lora_weights(lora)
-    inputs: dict[str, Any] = {"height": generator.height, "width": generator.width, **generator.pipeline_kwargs}
-    if references:
-        inputs["image"] = references if len(references) > 1 else references[0]
-    result = pipeline(
-        prompt=generator.text(case),
-        num_inference_steps=generator.num_inference_steps,
-        generator=torch.Generator().manual_seed(seed),
-        output_type="np",
-        **{name: value for name, value in inputs.items() if value is not None},
-    )
-    pixels: np.ndarray = result.images[0]
-    return type(pipeline).__name__, pixels
+    return type(pipeline).__name__, pipeline_pixels(pipeline, generator, case, references, seed)
+
+
+def pipeline_pixels(
+    pipeline: Any, generator: DiffusersGenerator, case: Case, references: list[Image], seed: int
+) -> np.ndarray:
+    """Make a picture with a stock pipeline; pixels `[height, width, 3]` in 0..1."""
+    inputs = stock_inputs(pipeline, generator, case, references, seed)
+    if isinstance(pipeline, ModularPipeline):
+        images = pipeline(**inputs, output_type="np", output="images")
+    else:
+        images = pipeline(**inputs, output_type="np").images
+    pixels: np.ndarray = images[0]
+    return pixels
 
 
 def our_pixels(generator: DiffusersGenerator, case: Case, references: list[Image], seed: int) -> np.ndarray:
@@ -80,6 +140,10 @@ def our_pixels(generator: DiffusersGenerator, case: Case, references: list[Image
 def verify_lora(lora: Path, generator_settings: Mapping[str, Any], case: Case, references: list[Image]) -> ExportReport:
     """Compare the stock pipeline with a LoRA to our generator with it, and to itself without.
 
+    Both run in float32 and unquantised, whatever the training did: the rounding of 16 bits is as large as what many
+    an adapter changes, and would hide that it is not applied. Where the classic pipeline of a family makes another
+    picture even without an adapter (docs/generators.md), the stock modular one takes its place.
+
     Args:
         lora: folder of the adapter.
         generator_settings: arguments of `DiffusersGenerator`; an adapter among them is left out.
@@ -87,20 +151,51 @@ def verify_lora(lora: Path, generator_settings: Mapping[str, Any], case: Case, r
         references: its pictures.
 
     Raises:
-        UserError: when the pictures of stock and ours differ: the file does not say what was trained.
+        UserError: when the pictures of stock and ours differ, or the stock pipeline takes the file and applies
+            nothing: it does not say what was trained.
     """
-    ours = DiffusersGenerator(**{**generator_settings, "lora": str(lora)})
-    name, stock = stock_pixels(ours, case, references, _SEED, str(lora))
-    _, base = stock_pixels(ours, case, references, _SEED, None)
-    difference = float(np.abs(stock - our_pixels(ours, case, references, _SEED)).max())
-    report = ExportReport(name, difference, float(np.abs(stock - base).max()))
-    allowed = max(_ROUNDING[ours.dtype], _RELATIVE * report.change)
+    ours = DiffusersGenerator(**{**generator_settings, "lora": None, "dtype": "float32", "quantize": None})
+    pipeline, base = _stock_twin(ours, case, references)
+    ours.load_lora(str(lora))
+    pipeline.load_lora_weights(str(lora))
+    stock = pipeline_pixels(pipeline, ours, case, references, _SEED)
+    name = type(pipeline).__name__
+    difference = _largest(stock, our_pixels(ours, case, references, _SEED))
+    report = ExportReport(name, difference, _largest(stock, base))
+    if report.change == 0 and _changes_something(lora / WEIGHTS_NAME):
+        raise UserError(f"expected {name} with {lora} to make another picture than without; nothing was exported")
+    allowed = max(_ROUNDING, _RELATIVE * report.change)
     if report.difference > allowed:
         raise UserError(
             f"expected {name} with {lora} to make the picture that our generator makes, they differ by up to "
             f"{report.difference:.2g} of a pixel's range (allowed {allowed:.2g}); nothing was exported"
         )
     return report
+
+
+def _stock_twin(ours: DiffusersGenerator, case: Case, references: list[Image]) -> tuple[Any, np.ndarray]:
+    """Return the first stock pipeline that makes our picture, classic before modular, and that picture."""
+    expected = our_pixels(ours, case, references, _SEED)
+    differences = []
+    for modular in (False, True):
+        pipeline = stock_pipeline(ours, modular=modular)
+        pixels = pipeline_pixels(pipeline, ours, case, references, _SEED)
+        differences.append(f"{type(pipeline).__name__} by {_largest(pixels, expected):.2g}")
+        if _largest(pixels, expected) <= _ROUNDING:
+            return pipeline, pixels
+    raise UserError(
+        f"expected a stock pipeline that makes our picture without an adapter, they differ ({', '.join(differences)} "
+        "of a pixel's range); nothing was exported"
+    )
+
+
+def _largest(first: np.ndarray, second: np.ndarray) -> float:
+    return float(np.abs(first - second).max()) if first.shape == second.shape else float("inf")
+
+
+def _changes_something(weights: Path) -> bool:
+    with safe_open(weights, "pt") as file:
+        return any(".lora_B." in key and bool(file.get_tensor(key).any()) for key in file.keys())  # noqa: SIM118
 
 
 def export_lora(run: Path, out: Path, which: str, config: Mapping[str, Any]) -> ExportReport:
@@ -114,7 +209,7 @@ def export_lora(run: Path, out: Path, which: str, config: Mapping[str, Any]) -> 
         there = sorted(folder.name for folder in (run / LORA).glob("*/"))
         raise UserError(
             f"expected an adapter in {source}, there is none ({', '.join(there) or 'no adapters'} so far); "
-            "'best' needs a validation, 'last' the end of the run"
+            "'best' needs a validation, 'last' the end of the run, 'ema' also model.ema"
         )
     cases = config["data"]["validation"] or config["data"]["train"]
     case = read_cases(cases)[0]

@@ -4,19 +4,19 @@ Diffusers' Modular pipelines are sequences of blocks: encode texts and pictures,
 denoising *loop*, decode. `DiffusersGenerator` runs the blocks before the loop once per case and keeps their state (the
 conditioning), drives the loop's `denoiser` block with samplers of ours, and decodes with the blocks behind the loop.
 Rollout, replay and inference call the same `velocity` on the same tensors; no pipeline is copied. All that depends on
-the young Modular API is in this file and in :mod:`rl.conditioning`; tests hold it equal to the stock pipelines.
+the young Modular API is here, in :mod:`rl.blocks` and in :mod:`rl.conditioning`; tests hold it equal to the stock
+pipelines. docs/generators.md says which families there are and what each takes.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 import torch
-from diffusers.modular_pipelines import LoopSequentialPipelineBlocks
 from diffusers.modular_pipelines.modular_pipeline import BlockState, PipelineState
 from PIL.Image import Image
 from torch import Tensor
@@ -24,28 +24,42 @@ from torch import Tensor
 from gnomon.errors import UserError
 from gnomon.hashing import stable_hash, stable_seed
 from gnomon.records import Case
+from rl.blocks import Workflow, checked_sigmas, find_workflow, input_names, run_denoiser, without_opacity
 from rl.conditioning import CaseState, Conditioning, form_of
-from rl.loading import SETTINGS_FILE, load_pipeline, read_settings, weights_hash
+from rl.loading import (
+    GUIDANCE,
+    SETTINGS_FILE,
+    has_guider,
+    load_pipeline,
+    needs_negative_prompt,
+    quantize_nf4,
+    read_settings,
+    run_where_transformer_is,
+    set_guidance,
+    weights_hash,
+)
+from rl.lora import adapter_hash
 from rl.samplers import ode_step
 
 _DTYPES = {"float32": torch.float32, "bfloat16": torch.bfloat16, "float16": torch.float16}
 _PREDICTION = "noise_pred"
 
 
-@dataclass(frozen=True)
-class _Workflow:
-    """The blocks of a pipeline that run for some inputs; `draws_latents` is one of those before the loop."""
-
-    before: list[Any]
-    draws_latents: Any
-    loop: Any
-    after: list[Any]
+def _check_arguments(dtype: str, language: str, batch_size: int, quantize: str | None) -> None:
+    if dtype not in _DTYPES:
+        raise UserError(f"expected dtype {', '.join(_DTYPES)}, got {dtype!r}")
+    if language not in ("en", "zh", "mixed"):
+        raise UserError(f"expected language 'en', 'zh' or 'mixed', got {language!r}")
+    if batch_size < 1:
+        raise UserError(f"expected batch_size >= 1, got {batch_size}")
+    if quantize not in (None, "nf4"):
+        raise UserError(f"expected quantize 'nf4' or nothing, got {quantize!r}")
 
 
 class DiffusersGenerator:
     """Makes and edits pictures with any flow-matching pipeline that diffusers has modular blocks for.
 
-    Tested with FLUX.2-klein. A model folder may hold a `gnomon.json` with `pipeline_kwargs`, `num_inference_steps`,
+    A model folder may hold a `gnomon.json` with `pipeline_kwargs`, `num_inference_steps`,
     `height` and `width`; arguments given here win over it.
 
     Attributes:
@@ -64,9 +78,12 @@ class DiffusersGenerator:
         height: int | None = None,
         width: int | None = None,
         pipeline_kwargs: dict[str, Any] | None = None,
+        skip_blocks: Sequence[str] = (),
         language: str = "en",
         batch_size: int = 32,
         lora: str | None = None,
+        quantize: Literal["nf4"] | None = None,
+        offload_encoders: bool = False,
     ) -> None:
         """Load the pipeline.
 
@@ -79,21 +96,22 @@ class DiffusersGenerator:
             height: of the pictures, in pixels; default from `gnomon.json`, else what the pipeline takes (mostly the
                 size of the first reference).
             width: likewise.
-            pipeline_kwargs: further inputs of the pipeline, such as `max_sequence_length`.
+            pipeline_kwargs: further inputs of the pipeline, such as `max_sequence_length`; also `guidance_scale` of
+                its guider, where it has one.
+            skip_blocks: blocks of the pipeline that are left out, such as the `prompt_upsampler` of FLUX.3, which
+                rewrites every instruction with a language model of its own.
             language: of the instructions: "en", "zh" or "mixed" (per case, by a hash of its id).
             batch_size: largest number of samples in one forward pass without gradients, and in one decoding.
-            lora: folder of a LoRA in diffusers' format that is loaded on top.
+            lora: a LoRA in diffusers' format that is loaded on top: a folder, a file, or a name on the hub.
+            quantize: "nf4" holds the linear layers of the transformer's blocks in four bits (needs bitsandbytes).
+            offload_encoders: keep everything but the transformer on the CPU, and bring it to the device only while
+                cases are conditioned and pictures decoded.
 
         Raises:
             UserError: when model or LoRA cannot be loaded, a setting is out of its range, or the pipeline has no
                 such input.
         """
-        if dtype not in _DTYPES:
-            raise UserError(f"expected dtype {', '.join(_DTYPES)}, got {dtype!r}")
-        if language not in ("en", "zh", "mixed"):
-            raise UserError(f"expected language 'en', 'zh' or 'mixed', got {language!r}")
-        if batch_size < 1:
-            raise UserError(f"expected batch_size >= 1, got {batch_size}")
+        _check_arguments(dtype, language, batch_size, quantize)
         settings = read_settings(Path(model))
         self.model = model
         self.dtype = _DTYPES[dtype]
@@ -104,22 +122,49 @@ class DiffusersGenerator:
         self.width: int | None = width or settings.get("width")
         self.pipeline_kwargs: dict[str, Any] = {**settings.get("pipeline_kwargs", {}), **(pipeline_kwargs or {})}
         self.num_conditionings = 0
-        self._workflows: dict[frozenset[str], _Workflow] = {}
-        self.pipeline = load_pipeline(model, revision, self.dtype)
+        self._workflows: dict[frozenset[str], Workflow] = {}
+        self.revision = revision
+        self.skip_blocks = tuple(skip_blocks)
+        self.pipeline = load_pipeline(model, revision, self.dtype, self.skip_blocks)
+        self._parameters: list[Any] = [one for one in self.pipeline.blocks.inputs if one.name is not None]
         self._refuse_unknown_inputs()
+        set_guidance(self.pipeline, self.pipeline_kwargs)
+        if needs_negative_prompt(self.pipeline):
+            self.pipeline_kwargs.setdefault("negative_prompt", "")
+        self._take_steps_of_schedule(num_inference_steps)
+        self.quantize = quantize
+        if quantize == "nf4":
+            quantize_nf4(self.transformer, self.dtype)
+        self.offload_encoders = offload_encoders
+        if offload_encoders:
+            run_where_transformer_is(self.pipeline)
         self.to(device)
-        self._lora_hash: str | None = None
+        self._lora: dict[str, str] | None = None
         if lora is not None:
             self.load_lora(lora)
 
     def _refuse_unknown_inputs(self) -> None:
-        known = {parameter.name for parameter in self.pipeline.blocks.inputs if parameter.name is not None}
+        known = {parameter.name for parameter in self._parameters}
+        if has_guider(self.pipeline):
+            known.add(GUIDANCE)
         unknown = sorted(set(self.pipeline_kwargs) - known)
         if unknown:
             raise UserError(
                 f"{type(self.pipeline).__name__} has no input {', '.join(unknown)} (in pipeline_kwargs or "
                 f"{SETTINGS_FILE}); it takes {', '.join(sorted(known))}"
             )
+
+    def _take_steps_of_schedule(self, asked: int | None) -> None:
+        """Take the number of steps from a schedule that is among the inputs, or comes with the checkpoint."""
+        sigmas = self.pipeline_kwargs.get("sigmas") or self.pipeline.config.get("sample_sigmas")
+        if not sigmas:
+            return
+        if asked not in (None, len(sigmas)):
+            raise UserError(
+                f"expected num_inference_steps {len(sigmas)} or none, since the schedule of {self.model} is "
+                f"{list(sigmas)}, got {asked}"
+            )
+        self.num_inference_steps = len(sigmas)
 
     @property
     def transformer(self) -> torch.nn.Module:
@@ -133,35 +178,65 @@ class DiffusersGenerator:
         return next(self.transformer.parameters()).device
 
     def to(self, device: str | torch.device) -> None:
-        """Move all models to `device`."""
-        self.pipeline.to(device)
+        """Move all models to `device`; with `offload_encoders` the transformer alone."""
+        if not self.offload_encoders:
+            self.pipeline.to(device)
+            return
+        self.transformer.to(device)
+        for module in self._encoders():
+            module.to("cpu")
 
-    def load_lora(self, folder: str) -> None:
-        """Load a LoRA as any user of diffusers would.
+    def _encoders(self, blocks: Sequence[Any] | None = None) -> list[torch.nn.Module]:
+        """Return all models but the transformer, or those of them that some blocks need."""
+        names = self.pipeline.components
+        if blocks is not None:
+            names = dict.fromkeys(spec.name for block in blocks for spec in block.expected_components)
+        found = (getattr(self.pipeline, name, None) for name in names)
+        return [model for model in found if isinstance(model, torch.nn.Module) and model is not self.transformer]
+
+    @contextmanager
+    def _on_device(self, models: list[torch.nn.Module]) -> Iterator[None]:
+        """Bring models that `offload_encoders` keeps on the CPU to the transformer's device for a while."""
+        if not self.offload_encoders:
+            yield
+            return
+        try:
+            for model in models:
+                model.to(self.device)
+            yield
+        finally:
+            for model in models:
+                model.to("cpu")
+
+    def load_lora(self, lora: str) -> None:
+        """Load a LoRA, of a folder, a file or the hub, as any user of diffusers would.
 
         Raises:
             UserError: when the pipeline cannot take one, or none of its weights found a place.
         """
         try:
-            self.pipeline.load_lora_weights(folder)
+            self.pipeline.load_lora_weights(lora)
         except (AttributeError, OSError, ValueError) as error:
-            raise UserError(f"could not load the LoRA at {folder} into {self.model}: {error}") from error
+            raise UserError(f"could not load the LoRA at {lora} into {self.model}: {error}") from error
         # Weights whose names fit nothing load as nothing at all, with no more than a warning.
         if not any("lora_" in name for name, _ in self.transformer.named_parameters()):
             raise UserError(
-                f"expected a LoRA in diffusers' format at {folder}, but none of its weights fit the transformer of "
+                f"expected a LoRA in diffusers' format at {lora}, but none of its weights fit the transformer of "
                 f"{self.model}; export it with `gnomon rl export`"
             )
 
-        self._lora_hash = weights_hash(Path(folder))
+        self._lora = {"name": lora, "weights": adapter_hash(self.transformer)}
 
     @property
     def fingerprint(self) -> str:
         """Tell generators apart that make other pictures: by settings, adapter and a sample of the model's bytes."""
         settings = {
             "model": self.model,
+            "revision": self.revision,
             "weights": weights_hash(Path(self.model)),
-            "lora": self._lora_hash,
+            "lora": self._lora,
+            "skip_blocks": self.skip_blocks,
+            "quantize": self.quantize,
             "dtype": str(self.dtype),
             "num_inference_steps": self.num_inference_steps,
             "height": self.height,
@@ -194,7 +269,7 @@ class DiffusersGenerator:
         """
         if len(cases) != len(references):
             raise ValueError(f"expected references for each of {len(cases)} cases, got {len(references)}")
-        with self._without_autocast():
+        with self._without_autocast(), self._on_device(self._encoders()):
             return Conditioning(
                 tuple(self._condition(case, list(pictures)) for case, pictures in zip(cases, references, strict=True))
             )
@@ -215,22 +290,34 @@ class DiffusersGenerator:
             **self.pipeline_kwargs,
         }
         if pictures:
+            if "image" not in {parameter.name for parameter in self._parameters}:
+                raise ValueError(f"{type(self.pipeline).__name__} takes no references, case '{case.id}' has some")
             inputs["image"] = pictures if len(pictures) > 1 else pictures[0]
         key = frozenset(name for name, value in inputs.items() if value is not None)
         workflow = self._workflow(key)
         state = PipelineState()
-        for parameter in self.pipeline.blocks.inputs:
-            if parameter.name is not None:
-                state.set(parameter.name, inputs.get(parameter.name, parameter.default), parameter.kwargs_type)
+        for parameter in self._parameters:
+            state.set(parameter.name, inputs.get(parameter.name, parameter.default), parameter.kwargs_type)
+        if has_guider(self.pipeline):
+            # A guider remembers the last step of the last case, and may have been off there.
+            self.pipeline.guider.set_state(step=None, num_inference_steps=None, timestep=None)
         before_latents: dict[str, Any] = {}
-        for block in workflow.before:
-            if block is workflow.draws_latents:
-                before_latents = {name: state.get(name) for name in _input_names(block)}
-            _, state = block(self.pipeline, state)
+        try:
+            for block in workflow.before:
+                if block is workflow.draws_latents:
+                    before_latents = {name: state.get(name) for name in input_names(block)}
+                _, state = block(self.pipeline, state)
+        except (RuntimeError, ValueError, TypeError, AttributeError) as error:
+            if isinstance(error, torch.OutOfMemoryError):
+                raise
+            name = type(self.pipeline).__name__
+            raise ValueError(
+                f"{name} could not take case '{case.id}' with {len(pictures)} references: {error}"
+            ) from error
         loop_state = {
             key: value for key, value in vars(workflow.loop.get_block_state(state)).items() if key != "latents"
         }
-        names = {name for block in workflow.after for name in _input_names(block)}
+        names = {name for block in workflow.after for name in input_names(block)}
         after_state = {name: state.get(name) for name in sorted(names - {"latents"})}
         latents: Tensor = state.get("latents")
         return CaseState(
@@ -239,26 +326,16 @@ class DiffusersGenerator:
             loop=loop_state,
             after=after_state,
             before_latents=before_latents,
-            sigmas=_checked_sigmas(self.pipeline.scheduler.sigmas, len(state.get("timesteps"))),
+            sigmas=checked_sigmas(self.pipeline.scheduler.sigmas, len(state.get("timesteps"))),
             latent_shape=tuple(latents.shape[1:]),
             latent_dtype=latents.dtype,
             form=(key, tuple(latents.shape), form_of("loop", loop_state), form_of("after", after_state)),
         )
 
-    def _workflow(self, given: frozenset[str]) -> _Workflow:
+    def _workflow(self, given: frozenset[str]) -> Workflow:
         """Return the blocks that run when these inputs are given."""
         if given not in self._workflows:
-            chosen = self.pipeline.blocks.get_execution_blocks(**dict.fromkeys(given, True))
-            blocks = list(chosen.sub_blocks.values())
-            loops = [place for place, block in enumerate(blocks) if isinstance(block, LoopSequentialPipelineBlocks)]
-            if len(loops) != 1 or "denoiser" not in blocks[loops[0]].sub_blocks:
-                raise UserError(
-                    f"expected a pipeline with one denoising loop that has a 'denoiser' block, got "
-                    f"{type(self.pipeline).__name__} with {len(loops)} loops; this family is not supported"
-                )
-            before, after = blocks[: loops[0]], blocks[loops[0] + 1 :]
-            (draws_latents,) = [block for block in before if _draws_latents(block)]
-            self._workflows[given] = _Workflow(before, draws_latents, blocks[loops[0]], after)
+            self._workflows[given] = find_workflow(self.pipeline, given)
         return self._workflows[given]
 
     @torch.no_grad()
@@ -310,21 +387,14 @@ class DiffusersGenerator:
 
     def _velocity(self, conditioning: Conditioning, latents: Tensor, step: int) -> Tensor:
         first = conditioning.states[0]
-        values = conditioning.batch("loop")
-        timestep = values["timesteps"][step]
-        block_state = BlockState(**values, latents=latents.to(first.latent_dtype))
-        for name, block in self._workflow(first.workflow).loop.sub_blocks.items():
-            # Diffusers decorates the blocks with no_grad; below the decorator they are differentiable.
-            call = getattr(type(block).__call__, "__wrapped__", type(block).__call__)
-            call(block, self.pipeline, block_state, i=step, t=timestep)
-            if name == "denoiser":
-                break
+        block_state = BlockState(**conditioning.batch("loop"), latents=latents.to(first.latent_dtype))
+        run_denoiser(self._workflow(first.workflow).loop, self.pipeline, block_state, step)
         prediction: Tensor = getattr(block_state, _PREDICTION)
         return prediction.float()
 
     def decode(self, conditioning: Conditioning, latents: Tensor) -> list[Image]:
         """Turn clean latents `[rows, tokens, channels]` into pictures, in the order of the rows."""
-        return self._decode(conditioning, latents, "pil")
+        return [without_opacity(picture) for picture in self._decode(conditioning, latents, "pil")]
 
     def decode_pixels(self, conditioning: Conditioning, latents: Tensor) -> np.ndarray:
         """Turn clean latents into pixels `[rows, height, width, 3]` in 0..1, before they are rounded to 8 bits."""
@@ -332,6 +402,11 @@ class DiffusersGenerator:
 
     @torch.no_grad()
     def _decode(self, conditioning: Conditioning, latents: Tensor, output_type: str) -> list[Any]:
+        blocks = [block for state in conditioning.states for block in self._workflow(state.workflow).after]
+        with self._on_device(self._encoders(blocks)):
+            return self._decode_here(conditioning, latents, output_type)
+
+    def _decode_here(self, conditioning: Conditioning, latents: Tensor, output_type: str) -> list[Any]:
         pictures: dict[int, Any] = {}
         for rows in self.chunks(conditioning):
             part = conditioning.select(rows)
@@ -383,21 +458,3 @@ class DiffusersGenerator:
         """
         conditioning = self.condition(cases, references)
         return self.decode(conditioning, self.sample(conditioning, self.initial_latents(conditioning, seeds)))
-
-
-def _input_names(block: Any) -> list[str]:
-    return [parameter.name for parameter in block.inputs if parameter.name is not None]
-
-
-def _draws_latents(block: Any) -> bool:
-    return "latents" in block.intermediate_output_names and "generator" in _input_names(block)
-
-
-def _checked_sigmas(sigmas: Tensor, num_steps: int) -> Tensor:
-    sigmas = sigmas.detach().to("cpu", torch.float32)
-    if len(sigmas) != num_steps + 1 or sigmas[-1] != 0 or bool((sigmas.diff() >= 0).any()):
-        raise UserError(
-            f"expected a flow-matching schedule of {num_steps} steps that decreases to 0, got {sigmas.tolist()}; "
-            "pipelines with another kind of scheduler are not supported"
-        )
-    return sigmas.clone()

@@ -4,15 +4,21 @@ from __future__ import annotations
 
 import hashlib
 import json
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 import torch
-from diffusers import ModularPipeline
+from diffusers import DiffusionPipeline, ModularPipeline
+from transformers import ProcessorMixin
 
 from gnomon.errors import UserError
+from gnomon.optional import require
+from rl.lora import block_linears
+from rm.vlm.processor import image_only
 
 SETTINGS_FILE = "gnomon.json"
+GUIDANCE = "guidance_scale"
 _SETTINGS = ("pipeline_kwargs", "num_inference_steps", "height", "width")
 
 
@@ -47,29 +53,133 @@ def read_settings(folder: Path) -> dict[str, Any]:
     return dict(settings)
 
 
-def load_pipeline(model: str, revision: str | None, dtype: torch.dtype) -> Any:
+def load_pipeline(model: str, revision: str | None, dtype: torch.dtype, skip_blocks: Sequence[str] = ()) -> Any:
     """Load a `ModularPipeline` with all its components, frozen and in eval mode.
 
+    Args:
+        model: a folder in diffusers' format, or a name on the hub.
+        revision: of `model`; parts that its index takes from other repositories keep the revision named there.
+        dtype: of the weights.
+        skip_blocks: names of blocks that are left out, with the components that only they need.
+
     Raises:
-        UserError: when there is no such model, or a part of it cannot be loaded.
+        UserError: when there is no such model or block, or a part of it cannot be loaded.
     """
     # A path that does not exist would be asked for on the hub, and the answer would speak of repositories.
     looks_like_path = model.startswith((".", "/", "~")) or model.count("/") > 1
     if looks_like_path and not Path(model).is_dir():
         raise UserError(f"expected a model folder at {model}, there is none")
     try:
-        pipeline = ModularPipeline.from_pretrained(model, revision=revision)
-        pipeline.load_components(dtype=dtype)
+        pipeline: Any = ModularPipeline.from_pretrained(model, revision=revision)
+        if skip_blocks:
+            blocks = _without(pipeline.blocks, skip_blocks)
+            pipeline = type(pipeline)(blocks=blocks, pretrained_model_name_or_path=model, revision=revision)
+        # Without this, only the index comes from the revision, and all weights from the main branch.
+        own = [name for name, spec in _specs(pipeline) if spec.pretrained_model_name_or_path == model]
+        pipeline.update_components(**_load_processors(pipeline, dict.fromkeys(own, revision)))
+        pipeline.load_components(dtype=dtype, revision=dict.fromkeys(own, revision))
     except (OSError, ValueError, AttributeError) as error:
         raise UserError(f"could not load a modular pipeline from {model}: {error}") from error
-    # A component that fails to load is only warned about, and fails later inside a block.
-    missing = [name for name in pipeline.pretrained_component_names if getattr(pipeline, name, None) is None]
+    # A component that fails to load is only warned about, and fails later inside a block. Some that blocks could use
+    # (a control net) are not part of a model, and have no place to be loaded from.
+    missing = [name for name, _ in _specs(pipeline) if getattr(pipeline, name, None) is None]
     if missing:
         raise UserError(
             f"expected {', '.join(missing)} in {model}, but {'it' if len(missing) == 1 else 'they'} could not be "
-            "loaded; the warnings above say why"
+            f"loaded; the warnings above say why. If you can do without, name the block in skip_blocks "
+            f"(there are: {', '.join(pipeline.blocks.sub_blocks)})"
         )
     for component in pipeline.components.values():
         if isinstance(component, torch.nn.Module):
             component.requires_grad_(False).eval()
     return pipeline
+
+
+def _specs(pipeline: Any) -> list[tuple[str, Any]]:
+    specs = ((name, pipeline.get_component_spec(name)) for name in pipeline.pretrained_component_names)
+    return [(name, spec) for name, spec in specs if spec.pretrained_model_name_or_path]
+
+
+def _load_processors(pipeline: Any, revisions: Mapping[str, str | None]) -> dict[str, ProcessorMixin]:
+    """Load the processors of texts and pictures, which would want torchvision for the videos that nobody gives them."""
+    processors = {}
+    for name, spec in _specs(pipeline):
+        if isinstance(spec.type_hint, type) and issubclass(spec.type_hint, ProcessorMixin):
+            spec.type_hint = image_only(spec.type_hint)
+            processors[name] = spec.load(backend="pil", revision=revisions.get(name, spec.revision))
+    return processors
+
+
+def _without(blocks: Any, names: Sequence[str]) -> Any:
+    for name in names:
+        if name not in blocks.sub_blocks:
+            raise UserError(f"expected skip_blocks among {', '.join(blocks.sub_blocks)}, got {name!r}")
+        blocks.sub_blocks.pop(name)
+    return blocks
+
+
+def has_classic_pipeline(model: str, revision: str | None) -> bool:
+    """Say whether a model can be loaded as a classic pipeline, not only as a modular one."""
+    try:
+        DiffusionPipeline.load_config(model, revision=revision)
+    except OSError:
+        return False
+    return True
+
+
+def has_guider(pipeline: Any) -> bool:
+    """Say whether classifier-free guidance is a component of the pipeline, which holds its scale."""
+    return getattr(pipeline, "guider", None) is not None
+
+
+def set_guidance(pipeline: Any, pipeline_kwargs: Mapping[str, Any]) -> None:
+    """Hand `guidance_scale` to the pipeline's guider, where it has one; elsewhere it is an input of the pipeline."""
+    if has_guider(pipeline) and GUIDANCE in pipeline_kwargs:
+        scale = float(pipeline_kwargs[GUIDANCE])
+        # Some guiders are off until asked; a scale of 0 means off too, where distilled models are called with it.
+        pipeline.update_components(guider=pipeline.guider.new(guidance_scale=scale, enabled=scale > 1))
+
+
+def needs_negative_prompt(pipeline: Any) -> bool:
+    """Say whether guidance is on, but left out without a negative prompt.
+
+    The text encoders of most pipelines look at the guider and take a blank prompt themselves. Where they do not, the
+    guider would draw the prompted velocity towards itself, which changes nothing at twice the cost.
+    """
+    if not has_guider(pipeline) or hasattr(pipeline, "requires_unconditional_embeds"):
+        return False
+    return bool(pipeline.guider.num_conditions > 1)
+
+
+def quantize_nf4(transformer: torch.nn.Module, compute_dtype: torch.dtype) -> None:
+    """Hold the linear layers of a transformer's blocks in four bits (NF4, QLoRA, arXiv 2305.14314), blocks of 64.
+
+    They are packed when they are moved to a device. Embeddings, norms and the output layer stay as they are, and so do
+    the encoders, which `offload_encoders` keeps off the device. Diffusers' own loader does the same, but only where
+    there is a GPU, and for all layers.
+
+    Raises:
+        UserError: when bitsandbytes is not installed.
+    """
+    bitsandbytes: Any = require("bitsandbytes", feature="quantize: nf4", extra="quantize")
+    for name in block_linears(transformer):
+        linear = transformer.get_submodule(name)
+        packed = bitsandbytes.nn.Linear4bit(
+            linear.in_features, linear.out_features, bias=linear.bias is not None, compute_dtype=compute_dtype,
+            compress_statistics=False, quant_type="nf4", device="meta",
+        )  # fmt: skip
+        packed.weight = bitsandbytes.nn.Params4bit(
+            linear.weight.data, requires_grad=False, compress_statistics=False, quant_type="nf4", module=packed
+        )
+        packed.bias = linear.bias
+        packed.compute_type_is_set = True  # else the dtype of its first input would decide
+        packed.support_avx512bf16_for_cpu = False  # a layout for inference, through which no gradient flows
+        transformer.set_submodule(name, packed.eval())
+    vars(transformer)["is_loaded_in_4bit"] = True  # how PEFT knows which kind of adapter layer it needs
+
+
+def run_where_transformer_is(pipeline: Any) -> None:
+    """Make a pipeline's blocks put their tensors where the transformer is, and not where the first component is."""
+    kind = type(pipeline)
+    device = property(lambda self: self.transformer.device)
+    pipeline.__class__ = type(kind.__name__, (kind,), {"_execution_device": device, "__module__": kind.__module__})

@@ -7,11 +7,13 @@ the stock pipeline, not the file.
 
 from __future__ import annotations
 
+import hashlib
+import json
 import re
 import shutil
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import torch
 from diffusers.training_utils import _collate_lora_metadata
@@ -26,18 +28,51 @@ from gnomon.hashing import stable_seed
 WEIGHTS_NAME = "pytorch_lora_weights.safetensors"
 
 
+# What these blocks compute for the text leads on to the next block, and out of the last one nowhere.
+_UNUSED_IN_LAST_BLOCK = {
+    "QwenImageTransformerBlock": ("attn.add_q_proj", "attn.to_add_out", "txt_mlp"),
+    "JointTransformerBlock": ("attn.add_q_proj",),
+}
+
+
 def block_linears(transformer: torch.nn.Module) -> list[str]:
     """Name all linear layers inside the repeated blocks: attention and feed-forward, no embeddings, no output layer."""
-    kinds = set(getattr(transformer, "_repeated_blocks", None) or ())
-    names = []
-    for prefix, block in transformer.named_modules():
-        if type(block).__name__ in kinds:
-            names += [f"{prefix}.{name}" for name, layer in block.named_modules() if isinstance(layer, torch.nn.Linear)]
-    return names
+    return [name for _, names in _linears_by_block(transformer) for name in names]
+
+
+def unused_linears(transformer: torch.nn.Module) -> set[str]:
+    """Name the linear layers that have no path to the velocity.
+
+    An adapter there would never have a gradient, for which a strategy of several ranks waits in vain.
+    """
+    unused = set()
+    for kind, endings in _UNUSED_IN_LAST_BLOCK.items():
+        blocks = [names for name, names in _linears_by_block(transformer) if name == kind]
+        unused |= {name for name in (blocks[-1] if blocks else ()) if any(f".{ending}" in name for ending in endings)}
+    return unused
+
+
+def _linears_by_block(transformer: torch.nn.Module) -> list[tuple[str, list[str]]]:
+    """Return class and names of linear layers of each repeated block, in order."""
+    kinds = getattr(transformer, "_repeated_blocks", None) or getattr(transformer, "_no_split_modules", None) or ()
+    return [
+        (
+            type(block).__name__,
+            [f"{prefix}.{name}" for name, layer in block.named_modules() if isinstance(layer, torch.nn.Linear)],
+        )
+        for prefix, block in transformer.named_modules()
+        if type(block).__name__ in kinds
+    ]
 
 
 def add_lora(
-    transformer: Any, *, rank: int, alpha: int, targets: Sequence[str] | None = None, seed: int = 0
+    transformer: Any,
+    *,
+    rank: int,
+    alpha: int,
+    targets: Sequence[str] | None = None,
+    init: Literal["kaiming", "gaussian"] = "kaiming",
+    seed: int = 0,
 ) -> list[str]:
     """Put a trainable adapter on a diffusers transformer, in float32; everything else is frozen.
 
@@ -47,7 +82,9 @@ def add_lora(
         transformer: a diffusers model that takes adapters.
         rank: of the update.
         alpha: the update is scaled by `alpha / rank`.
-        targets: names or name endings of the layers, as PEFT reads them; default `block_linears`.
+        targets: names or name endings of the layers, as PEFT reads them; default `block_linears`. Of both,
+            `unused_linears` are left out.
+        init: how A is drawn: uniformly as PEFT does ("kaiming"), or normally with standard deviation 1 / rank.
         seed: of the initial A.
 
     Returns:
@@ -61,6 +98,9 @@ def add_lora(
     chosen = block_linears(transformer) if targets is None else list(targets)
     linears = [name for name, layer in transformer.named_modules() if isinstance(layer, torch.nn.Linear)]
     lost = [target for target in chosen if not any(name == target or name.endswith(f".{target}") for name in linears)]
+    if unused := unused_linears(transformer):
+        used = [name for name in linears if name not in unused]
+        chosen = [name for name in used if any(name == one or name.endswith(f".{one}") for one in chosen)]
     if lost or not chosen:
         endings = sorted({re.sub(r"^.*\.\d+\.", "", name) for name in linears})
         raise UserError(
@@ -70,7 +110,8 @@ def add_lora(
     transformer.requires_grad_(False)
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(stable_seed(seed, "lora") % 2**32)
-        transformer.add_adapter(LoraConfig(r=rank, lora_alpha=alpha, target_modules=chosen, init_lora_weights=True))
+        drawn: Any = True if init == "kaiming" else init
+        transformer.add_adapter(LoraConfig(r=rank, lora_alpha=alpha, target_modules=chosen, init_lora_weights=drawn))
     names = []
     for name, parameter in transformer.named_parameters():
         if parameter.requires_grad:
@@ -97,19 +138,50 @@ def save_lora(pipeline: Any, folder: str | Path) -> Path:
     folder = Path(folder)
     temporary = folder / f".lora{TEMPORARY_SUFFIX}"
     target = folder / WEIGHTS_NAME
+    settings = _collate_lora_metadata({"transformer": pipeline.transformer})
+    for about in settings.values():
+        # A set: in another order in every process, and so in the file of the same weights.
+        about["target_modules"] = sorted(about["target_modules"])
     with writing(target):
         folder.mkdir(parents=True, exist_ok=True)
         pipeline.save_lora_weights(
             temporary,
             transformer_lora_layers=adapter_state(pipeline.transformer),
-            **_collate_lora_metadata({"transformer": pipeline.transformer}),
+            **settings,
         )
+        _sort_metadata(temporary / WEIGHTS_NAME)
         (temporary / WEIGHTS_NAME).replace(target)
         shutil.rmtree(temporary)
     return target
+
+
+def _sort_metadata(file: Path) -> None:
+    """Put the metadata of a safetensors file in order: its writer hashes the names anew in every process.
+
+    The file begins with the length of a JSON header, 8 bytes little-endian; spaces may follow the header.
+    """
+    content = file.read_bytes()
+    length = int.from_bytes(content[:8], "little")
+    header = json.loads(content[8 : 8 + length])
+    header["__metadata__"] = dict(sorted(header["__metadata__"].items()))
+    text = json.dumps(header, separators=(",", ":"), ensure_ascii=False).encode()
+    text += b" " * (-len(text) % 8)
+    file.write_bytes(len(text).to_bytes(8, "little") + text + content[8 + length :])
 
 
 def adapter_state(transformer: torch.nn.Module) -> dict[str, Tensor]:
     """Return the adapter's weights by PEFT's names."""
     state: dict[str, Tensor] = get_peft_model_state_dict(transformer)
     return state
+
+
+def adapter_hash(transformer: torch.nn.Module) -> str:
+    """Hash the weights of all adapters and their settings, wherever they were loaded from."""
+    digest = hashlib.sha256()
+    for name, config in sorted(getattr(transformer, "peft_config", {}).items()):
+        digest.update(f"{name}:{config.r}:{config.lora_alpha};".encode())
+    for name, value in sorted(transformer.named_parameters()):
+        if "lora_" in name:
+            digest.update(f"{name}:{list(value.shape)};".encode())
+            digest.update(value.detach().float().cpu().contiguous().numpy().tobytes())
+    return digest.hexdigest()

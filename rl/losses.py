@@ -1,4 +1,8 @@
-"""Losses of policy-gradient training as pure functions that return the loss and its metrics."""
+"""Losses of reinforcement learning as pure functions that return the loss and its metrics, and three KLs.
+
+Every loss divides by the batch size, not by the number of valid samples: each sample then weighs the same however a
+rollout is cut into micro-batches. All means over latents are means, not sums (see `rl.samplers.flow_sde_step`).
+"""
 
 from __future__ import annotations
 
@@ -7,7 +11,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from rl.samplers import diffusion_coefficient, per_sample
+from rl.samplers import StochasticSampler, mean_per_sample, per_sample
 
 
 @dataclass(frozen=True)
@@ -51,66 +55,255 @@ def grpo_loss(
     Raises:
         ValueError: when shapes differ or a clip range is not positive.
     """
-    if clip_low <= 0 or clip_high <= 0:
-        raise ValueError(f"expected positive clip ranges, got clip_low={clip_low}, clip_high={clip_high}")
-    mask = torch.ones_like(log_prob, dtype=torch.bool) if mask is None else mask
-    if not log_prob.ndim == 1 or not log_prob.shape == old_log_prob.shape == advantages.shape == mask.shape:
+    mask = _checked(clip_low, clip_high, mask, log_prob=log_prob, old_log_prob=old_log_prob, advantages=advantages)
+    log_ratio = log_prob - old_log_prob.detach()
+    per_sample_loss, metrics = _clipped(log_ratio, advantages, clip_low, clip_high, mask)
+    return LossOutput(_batch_mean(per_sample_loss, mask), metrics)
+
+
+def guard_loss(
+    mean: Tensor,
+    old_mean: Tensor,
+    sample_next: Tensor,
+    std: Tensor,
+    delta: Tensor,
+    advantages: Tensor,
+    *,
+    clip_low: float,
+    clip_high: float,
+    mask: Tensor | None = None,
+) -> LossOutput:
+    """Clipped policy loss on GRPO-Guard's ratio, whose size is the same at every time step (arXiv 2510.22319).
+
+    With `c` the transition's std, `d` the step's length and `dmu = mean - old_mean`::
+
+        log r = c [ log_prob - old_log_prob + mean over elements of dmu^2 / (2 c^2) ]
+        loss  = sum over samples of max(-A r, -A clamp(r, 1 - clip_low, 1 + clip_high)) / d  / batch
+
+    where the log-probabilities are those of Gaussians, as in `flow_sde_step`. The bracket takes out the negative bias
+    of the plain ratio; `c` and `d` take out that its spread and the gradient depend on the time step. With the noise
+    `z = (sample_next - old_mean) / c` that the sampler drew, log r is `mean(dmu z)`, and is computed so: it is then
+    exactly 0 on the first on-policy step. Nothing is averaged over the batch, whose samples may stand at several steps.
+
+    Args:
+        mean: of the replayed transition, float32 `[batch, tokens, channels]`, with gradient.
+        old_mean: of the policy that sampled, same shape.
+        sample_next: what was drawn, same shape.
+        std: of the transition, `[batch]`.
+        delta: `sigma - sigma_next`, `[batch]`.
+        advantages: `[batch]`.
+        clip_low: as in `grpo_loss`; of this ratio, 2e-6 to 4e-6 are used.
+        clip_high: likewise.
+        mask: as in `grpo_loss`.
+
+    Returns:
+        The loss and the metrics of `grpo_loss`.
+
+    Raises:
+        ValueError: when shapes differ, or a clip range, std or delta is not positive.
+    """
+    mask = _checked(clip_low, clip_high, mask, std=std, delta=delta, advantages=advantages)
+    if not mean.shape == old_mean.shape == sample_next.shape or mean.shape[:1] != std.shape:
         raise ValueError(
-            f"expected four tensors of one shape [batch], got log_prob {list(log_prob.shape)}, old_log_prob "
-            f"{list(old_log_prob.shape)}, advantages {list(advantages.shape)}, mask {list(mask.shape)}"
+            f"expected means and sample of one shape with {len(std)} rows, got {list(mean.shape)}, "
+            f"{list(old_mean.shape)} and {list(sample_next.shape)}"
         )
-    advantages = advantages.to(log_prob.dtype)
-    ratio = torch.exp(log_prob - old_log_prob.detach())
+    if bool((std <= 0).any()) or bool((delta <= 0).any()):
+        raise ValueError("expected std and delta above 0: without noise there is no ratio")
+    old_mean, sample_next = old_mean.detach(), sample_next.detach()
+    noise = (sample_next - old_mean) / per_sample(std.detach(), mean)
+    log_ratio = mean_per_sample((mean - old_mean) * noise)
+    per_sample_loss, metrics = _clipped(log_ratio, advantages, clip_low, clip_high, mask)
+    return LossOutput(_batch_mean(per_sample_loss / delta, mask), metrics)
+
+
+def _clipped(
+    log_ratio: Tensor, advantages: Tensor, clip_low: float, clip_high: float, mask: Tensor
+) -> tuple[Tensor, dict[str, Tensor]]:
+    """Return PPO's clipped objective of each sample, and what is worth knowing about its ratios."""
+    advantages = advantages.to(log_ratio.dtype)
+    ratio = torch.exp(log_ratio)
     clipped = ratio.clamp(1 - clip_low, 1 + clip_high)
     per_sample_loss = torch.maximum(-advantages * ratio, -advantages * clipped)
-    loss = torch.where(mask, per_sample_loss, 0.0).sum() / log_prob.shape[0]
     with torch.no_grad():
         stopped = ((advantages > 0) & (ratio > 1 + clip_high)) | ((advantages < 0) & (ratio < 1 - clip_low))
-        log_ratio = (log_prob - old_log_prob).double()
+        exact = log_ratio.double()
         metrics = {
             "ratio_mean": _mean(ratio, mask),
             "ratio_deviation": torch.where(mask, (ratio - 1).abs(), 0.0).max(),
             "clip_fraction": _mean(stopped.float(), mask),
-            "approx_kl": _mean(torch.expm1(log_ratio) - log_ratio, mask).float(),
+            "approx_kl": _mean(torch.expm1(exact) - exact, mask).float(),
         }
-    return LossOutput(loss, metrics)
+    return per_sample_loss, metrics
+
+
+def _checked(clip_low: float, clip_high: float, mask: Tensor | None, **per_sample_values: Tensor) -> Tensor:
+    """Check what stands once per sample, and return the mask, all True by default."""
+    if clip_low <= 0 or clip_high <= 0:
+        raise ValueError(f"expected positive clip ranges, got clip_low={clip_low}, clip_high={clip_high}")
+    return _checked_shapes(mask, **per_sample_values)
+
+
+def _checked_shapes(mask: Tensor | None, **per_sample_values: Tensor) -> Tensor:
+    first = next(iter(per_sample_values.values()))
+    mask = torch.ones_like(first, dtype=torch.bool) if mask is None else mask
+    shapes = {name: list(value.shape) for name, value in {**per_sample_values, "mask": mask}.items()}
+    if first.ndim != 1 or any(shape != list(first.shape) for shape in shapes.values()):
+        found = ", ".join(f"{name} {shape}" for name, shape in shapes.items())
+        raise ValueError(f"expected tensors of one shape [batch], got {found}")
+    return mask
+
+
+def _batch_mean(values: Tensor, mask: Tensor) -> Tensor:
+    return torch.where(mask, values, 0.0).sum() / len(values)
 
 
 def _mean(values: Tensor, mask: Tensor) -> Tensor:
     return torch.where(mask, values, 0.0).sum() / mask.sum().clamp(min=1)
 
 
-def kl_velocity(
+def nft_loss(
+    velocity: Tensor,
+    old_velocity: Tensor,
+    noised: Tensor,
+    clean: Tensor,
+    sigma: float | Tensor,
+    advantages: Tensor,
+    *,
+    beta: float,
+    advantage_max: float,
+    mask: Tensor | None = None,
+) -> LossOutput:
+    """Loss of DiffusionNFT (arXiv 2509.16117): learn towards good samples and away from bad ones, without likelihoods.
+
+    The policy is trained on noised copies of its own clean samples. Its velocity is mirrored about the one of the
+    policy that sampled, and each of the two predicts the sample; an advantage decides which prediction counts more::
+
+        v+ = b v + (1 - b) v_old            v- = (1 + b) v_old - b v
+        w  = clip(A / (2 A_max) + 1/2, 0, 1)
+        l(v) = mean((x_t - sigma v - x0)^2) / max(mean|x_t - sigma v - x0|, 1e-5)       (the divisor has no gradient)
+        loss = A_max * sum over samples of [ w l(v+) / b + (1 - w) l(v-) / b ] / batch
+
+    Where `v = v_old` both predictions agree, and the gradient is that of `l` times A: nothing for an advantage of 0.
+
+    Args:
+        velocity: of the trained policy at `noised`, `[batch, tokens, channels]`, with gradient.
+        old_velocity: of the policy that sampled, same shape.
+        noised: `x_t = (1 - sigma) x0 + sigma e`, float32, same shape.
+        clean: `x0`, same shape.
+        sigma: noise share, one number or `[batch]`.
+        advantages: `[batch]`; cut to `[-advantage_max, advantage_max]`.
+        beta: `b`, how far the policy is mirrored, > 0; 1 is usual, 0.1 with several rewards.
+        advantage_max: `A_max` > 0; 5 is usual.
+        mask: boolean `[batch]`, False for samples whose reward failed.
+
+    Returns:
+        The loss, float32, and over valid samples: `positive_loss` and `negative_loss` (means of l), `old_deviation`
+        (root mean square of `v - v_old`: 0 until the first optimizer step after the policies were equal).
+
+    Raises:
+        ValueError: when shapes differ, or beta or advantage_max is not positive.
+    """
+    if not beta > 0 or not advantage_max > 0:
+        raise ValueError(f"expected beta > 0 and advantage_max > 0, got {beta} and {advantage_max}")
+    mask = _checked_shapes(mask, advantages=advantages)
+    shapes = {tuple(each.shape) for each in (velocity, old_velocity, noised, clean)}
+    if len(shapes) != 1 or velocity.shape[0] != len(advantages):
+        raise ValueError(f"expected velocities and latents of one shape with {len(advantages)} rows, got {shapes}")
+    velocity, old_velocity, clean = velocity.float(), old_velocity.float().detach(), clean.detach()
+    # Written about the old velocity, so that both sides are exactly equal while the policies are.
+    change = beta * (velocity - old_velocity)
+    positive = _prediction_loss(old_velocity + change, noised, clean, sigma)
+    negative = _prediction_loss(old_velocity - change, noised, clean, sigma)
+    weight = (advantages.float() / (2 * advantage_max) + 0.5).clamp(0, 1)
+    per_sample_loss = advantage_max * (weight * positive + (1 - weight) * negative) / beta
+    with torch.no_grad():
+        metrics = {
+            "positive_loss": _mean(positive, mask),
+            "negative_loss": _mean(negative, mask),
+            "old_deviation": _mean(mean_per_sample((velocity - old_velocity) ** 2), mask).sqrt(),
+        }
+    return LossOutput(_batch_mean(per_sample_loss, mask), metrics)
+
+
+def _prediction_loss(velocity: Tensor, noised: Tensor, clean: Tensor, sigma: float | Tensor) -> Tensor:
+    """Return the squared error of the predicted clean sample over its own size, float32 `[batch]`."""
+    error = noised - per_sample(sigma, noised) * velocity - clean
+    # Summed in float64: a mean of many small numbers is what the gradient is divided by.
+    size = mean_per_sample(error.detach().double().abs()).clamp(min=1e-5)
+    return mean_per_sample(error**2) / size.float()
+
+
+def kl_exact(
     velocity: Tensor,
     reference_velocity: Tensor,
     sigma: float | Tensor,
     sigma_next: float | Tensor,
-    noise_level: float,
+    sampler: StochasticSampler,
     *,
     sigma_max: float,
 ) -> Tensor:
-    """Exact KL per element between the Flow-SDE steps of policy and reference, written in their velocities.
+    """Exact KL per element between the stochastic steps of policy and reference.
 
-    Both steps are Gaussians of one variance, whose means differ by the velocities only. With `d = sigma -
-    sigma_next` and `g = diffusion_coefficient(sigma)`::
+    Both steps are Gaussians of one variance, whose means differ by the velocities only: `mean over elements of
+    (mu - mu_ref)^2 / (2 std^2)`. Computed in velocities, where less is lost to rounding. For an SDE with `d = sigma -
+    sigma_next` and coefficient `g` that is::
 
-        KL = d / 2 * (1 / g + g (1 - sigma) / (2 sigma))^2 * mean over elements of (v - v_ref)^2
-
-    which equals `mean((mu - mu_ref)^2) / (2 g^2 d)`. Like the log-probability it is a mean over latent elements.
+        d / 2 * (1 / g + g (1 - sigma) / (2 sigma))^2 * mean over elements of (v - v_ref)^2
 
     Args:
         velocity: `[batch, tokens, channels]`; call this outside `no_grad`, its gradient is the point.
         reference_velocity: same shape, from the reference (adapters off, under `no_grad`).
         sigma: noise share of the sample, one number or `[batch]`.
         sigma_next: the next one.
-        noise_level: as in `flow_sde_step`.
+        sampler: of the step.
         sigma_max: as in `flow_sde_step`.
 
     Returns:
         float32 `[batch]`, >= 0.
+
+    Raises:
+        ValueError: where the step has no noise (the last step of CPS), since the KL of two points is not finite.
     """
     now, after = per_sample(sigma, velocity), per_sample(sigma_next, velocity)
-    g = diffusion_coefficient(now, noise_level, sigma_max)
-    weight = (now - after) / 2 * (1 / g + g * (1 - now) / (2 * now)) ** 2
+    slope, std = sampler.mean_slope(now, after, sigma_max)
+    if bool((std <= 0).any()):
+        raise ValueError(
+            f"expected steps with noise for a KL of their Gaussians, but {sampler.kind} has none at sigma_next = "
+            f"{after.flatten().tolist()}; use kl_velocity"
+        )
     difference = velocity.float() - reference_velocity.float().detach()
-    return (weight * difference**2).flatten(1).mean(dim=1)
+    return mean_per_sample(slope**2 / (2 * std**2) * difference**2)
+
+
+def kl_mean_space(
+    velocity: Tensor,
+    reference_velocity: Tensor,
+    sigma: float | Tensor,
+    sigma_next: float | Tensor,
+    sampler: StochasticSampler,
+    *,
+    sigma_max: float,
+) -> Tensor:
+    """Flow-GRPO's KL: `kl_exact` without the step's length in the variance, `mean((mu - mu_ref)^2) / (2 g^2)`.
+
+    It is `d` times the exact one with `g = std / sqrt(d)`, so that its weight is larger for the same effect (Flow-GRPO
+    uses 0.04). Arguments and errors are those of `kl_exact`.
+    """
+    delta = (per_sample(sigma, velocity) - per_sample(sigma_next, velocity)).flatten()
+    return delta * kl_exact(velocity, reference_velocity, sigma, sigma_next, sampler, sigma_max=sigma_max)
+
+
+def kl_velocity(velocity: Tensor, reference_velocity: Tensor) -> Tensor:
+    """Mean squared difference of velocities: what DiffusionNFT and Edit-R1 keep a policy near its reference with.
+
+    Up to a factor per time step it is the exact KL, and it needs no noise. No gradient flows into the reference.
+
+    Args:
+        velocity: `[batch, tokens, channels]`; call this outside `no_grad`.
+        reference_velocity: same shape.
+
+    Returns:
+        float32 `[batch]`, >= 0.
+    """
+    return mean_per_sample((velocity.float() - reference_velocity.float().detach()) ** 2)

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -15,10 +13,9 @@ from pytorch_lightning.cli import LightningArgumentParser
 from gnomon.datasets import COMPARISONS
 from gnomon.errors import UserError
 from gnomon.hashing import file_hash
-from gnomon.manifest import Manifest, differences, plain_config
-from gnomon.runs import RunFolder, read_manifest
+from gnomon.runs import RunFolder
 from gnomon.tracking import make_logger
-from gnomon.training import CHECKPOINTS, LAST, TrainingCommandLine
+from gnomon.training import CHECKPOINTS, LAST, TrainingCommandLine, is_finished, run_folder_of_rank_zero
 from rm.data import ComparisonsDataModule
 from rm.module import RewardModule
 
@@ -128,35 +125,22 @@ def train(argv: list[str]) -> None:
     config, out = command_line.resolved_config(), command_line.out
     # Pictures are not hashed: a real training set holds more of them than anyone wants to read twice.
     inputs = {name: file_hash(Path(config["data"][name]) / COMPARISONS) for name in ("train", "validation")}
-    if _is_finished(read_manifest(out), config, inputs):
+    if is_finished(out, command=COMMAND, config=config, inputs=inputs):
         print(f"{out} is finished: the reward model is in {out / MODEL}")
         return
     command_line.load()
-    with _run_folder(command_line, config, inputs) as run:
+    # Only the trainer knows: which of RANK, LOCAL_RANK, NODE_RANK, SLURM_PROCID, ... counts depends on its strategy.
+    with run_folder_of_rank_zero(
+        out,
+        command_line.trainer.is_global_zero,
+        command=COMMAND,
+        config=config,
+        seed=command_line.seed,
+        inputs=inputs,
+    ) as run:
         command_line.fit()
         if run is not None:
             _save_best(command_line, run)
-
-
-def _is_finished(manifest: Manifest | None, config: dict[str, Any], inputs: dict[str, str]) -> bool:
-    """Return whether this very run has ended well; any rank may ask, for nothing is opened."""
-    if manifest is None or manifest.status != "finished":
-        return False
-    asked = manifest.model_copy(update={"command": COMMAND, "config": plain_config(config), "inputs": inputs})
-    return not differences(manifest, asked)
-
-
-@contextmanager
-def _run_folder(
-    command_line: RewardCommandLine, config: dict[str, Any], inputs: dict[str, str]
-) -> Iterator[RunFolder | None]:
-    """Open the run folder on rank zero; the other ranks of a distributed run get None."""
-    # Only the trainer knows: which of RANK, LOCAL_RANK, NODE_RANK, SLURM_PROCID, ... counts depends on its strategy.
-    if not command_line.trainer.is_global_zero:
-        yield None
-        return
-    with RunFolder.open(command_line.out, command=COMMAND, config=config, seed=command_line.seed, inputs=inputs) as run:
-        yield run
 
 
 def _save_best(command_line: RewardCommandLine, run: RunFolder) -> None:

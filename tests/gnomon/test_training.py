@@ -6,18 +6,28 @@ import os
 import signal
 import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
 import torch
+from lightning_fabric.utilities.rank_zero import _get_rank
 from pytorch_lightning import LightningDataModule, LightningModule
 from pytorch_lightning.callbacks import ModelCheckpoint
 from pytorch_lightning.plugins.io import AsyncCheckpointIO
+from pytorch_lightning.utilities import rank_zero_only
 from torch import Tensor
 from torch.utils.data import DataLoader, TensorDataset
 
 from gnomon.checkpoints import AtomicCheckpointIO
 from gnomon.errors import UserError
-from gnomon.training import CHECKPOINTS, LAST, TrainingCommandLine
+from gnomon.training import (
+    CHECKPOINTS,
+    LAST,
+    TrainingCommandLine,
+    is_finished,
+    is_global_zero,
+    run_folder_of_rank_zero,
+)
 
 
 class Line(LightningModule):
@@ -122,3 +132,54 @@ def test_control_c_reaches_the_caller(tmp_path: Path) -> None:
 def test_parsing_takes_no_argument_of_the_process(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sys, "argv", ["gnomon", "line", "fit", "--nonsense"])
     assert _command_line(tmp_path).seed == 0
+
+
+@pytest.mark.parametrize(
+    ("environment", "expected"),
+    [
+        ({}, True),
+        ({"RANK": "0", "LOCAL_RANK": "0", "GROUP_RANK": "0"}, True),  # torchrun
+        ({"RANK": "3", "LOCAL_RANK": "1", "GROUP_RANK": "1"}, False),
+        ({"RANK": "2", "LOCAL_RANK": "0", "GROUP_RANK": "1"}, False),
+        ({"SLURM_PROCID": "0", "SLURM_LOCALID": "0", "SLURM_NODEID": "0"}, True),  # srun
+        ({"SLURM_PROCID": "4", "SLURM_LOCALID": "0", "SLURM_NODEID": "1"}, False),
+        ({"NODE_RANK": "0", "LOCAL_RANK": "1", "WORLD_SIZE": "2"}, False),  # Lightning's own launcher
+        ({"NODE_RANK": "1", "LOCAL_RANK": "0", "WORLD_SIZE": "2"}, False),
+        ({"NODE_RANK": "1"}, False),  # the process on a second node that launches the others
+        ({"NODE_RANK": "0"}, True),
+    ],
+)
+def test_only_global_rank_zero_opens_the_run_folder(
+    environment: dict[str, str], expected: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name in ("RANK", "LOCAL_RANK", "GROUP_RANK", "NODE_RANK", "SLURM_PROCID", "JSM_NAMESPACE_RANK"):
+        monkeypatch.delenv(name, raising=False)
+    for name, value in environment.items():
+        monkeypatch.setenv(name, value)
+    monkeypatch.setattr(rank_zero_only, "rank", _get_rank() or 0)  # what Lightning does when it is imported
+    assert is_global_zero() == expected
+    with run_folder_of_rank_zero(tmp_path / "run", is_global_zero(), command="x", config={}, seed=0, inputs={}) as run:
+        assert (run is not None) == expected
+    assert (tmp_path / "run").exists() == expected
+
+
+def test_a_run_is_finished_only_if_it_is_this_one(tmp_path: Path) -> None:
+    settings: dict[str, Any] = {"command": "x", "config": {"a": 1}, "inputs": {"judge": "1"}}
+
+    def finished(**changes: object) -> bool:
+        return is_finished(tmp_path, **{**settings, **changes})
+
+    def run(*, fails: bool) -> None:
+        with run_folder_of_rank_zero(tmp_path, True, seed=0, **settings):
+            assert not finished()
+            if fails:
+                raise UserError("stop")
+
+    assert not finished()
+    with pytest.raises(UserError, match="stop"):
+        run(fails=True)
+    assert not finished()
+    run(fails=False)
+    assert finished()
+    assert not finished(inputs={"judge": "2"})
+    assert not finished(config={"a": 2})

@@ -5,10 +5,10 @@ from __future__ import annotations
 import numpy as np
 import pytest
 import torch
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from rl.advantages import group_advantages
+from rl.advantages import gdpo_advantages, group_advantages
 
 rewards_in_a_group = st.lists(st.floats(-10, 10), min_size=2, max_size=12)
 
@@ -92,3 +92,92 @@ def test_bad_arguments_are_refused() -> None:
         group_advantages(torch.zeros(2), ["a"] * 2, epsilon=-1.0)
     with pytest.raises(ValueError, match="std_mode"):
         group_advantages(torch.zeros(2), ["a"] * 2, std_mode="batch")  # type: ignore[arg-type]
+
+
+# --------------------------------------------------------------------------------------------------------------- GDPO
+
+
+def test_gdpo_against_numpy() -> None:
+    rng = np.random.default_rng(0)
+    ids = [0, 1, 2, 0, 1, 2, 0, 1, 2, 0, 1, 2]
+    rewards = {"small": rng.normal(size=12), "large": 1000 * rng.normal(size=12), "unused": rng.normal(size=12)}
+    weights = {"small": 1.0, "large": 0.5, "unused": 0.0}
+    total = np.zeros(12)
+    for name in ("small", "large"):
+        for group in range(3):
+            rows = np.array(ids) == group
+            members = rewards[name][rows]
+            total[rows] += weights[name] * (members - members.mean()) / (members.std() + 0.01)
+    result = gdpo_advantages(
+        {name: torch.tensor(r) for name, r in rewards.items()}, weights, ids, epsilon=0.01, clip=50
+    )
+    np.testing.assert_allclose(result.values.numpy(), total / (total.std() + 0.01), rtol=1e-12)
+    np.testing.assert_allclose(result.group_std.numpy(), [total[np.array(ids) == g].std() for g in range(3)])
+    assert result.values.dtype == torch.float64
+
+
+def test_gdpo_tells_apart_what_a_sum_of_rewards_makes_equal() -> None:
+    # (1, 0) and (0, 1) have one sum. Beside the rare second reward the first one is nothing special.
+    parts = {"easy": torch.tensor([1.0, 1.0, 1.0, 0.0]), "rare": torch.tensor([0.0, 0.0, 0.0, 1.0])}
+    summed = group_advantages(parts["easy"] + parts["rare"], [0] * 4)
+    assert summed.zero_std.tolist() == [True]
+    apart = gdpo_advantages(parts, {"easy": 1.0, "rare": 2.0}, [0] * 4)
+    assert apart.values[3] > 1 > 0 > apart.values[0] == apart.values[1]
+
+
+def test_gdpo_of_one_reward_is_the_group_advantage_at_unit_spread() -> None:
+    rewards, ids = torch.tensor([1.0, 5.0, 2.0, 4.0, 4.0, 0.0]), [0, 0, 0, 1, 1, 1]
+    alone = gdpo_advantages({"only": rewards}, {"only": 3.0}, ids, epsilon=0.0)
+    torch.testing.assert_close(alone.values, group_advantages(rewards, ids, epsilon=0.0).values)
+    assert alone.values.std(correction=0).item() == pytest.approx(1.0)
+
+
+def test_gdpo_masks_a_sample_that_one_part_could_not_judge_in_all_parts() -> None:
+    nan, ids = float("nan"), ["a"] * 5 + ["b"] * 2
+    parts = {
+        "x": torch.tensor([1.0, nan, 2.0, 9.0, 4.0, 0.0, 1.0]),
+        "y": torch.tensor([3.0, 100.0, 1.0, -50.0, 2.0, 0.0, 1.0]),
+    }
+    failed = torch.tensor([False, False, False, True, False, False, False])
+    result = gdpo_advantages(parts, {"x": 1.0, "y": 1.0}, ids, failed=failed)
+    keep = [0, 2, 4, 5, 6]
+    clean = gdpo_advantages({k: v[keep] for k, v in parts.items()}, {"x": 1.0, "y": 1.0}, [ids[k] for k in keep])
+    torch.testing.assert_close(result.values[keep], clean.values)
+    assert result.values[[1, 3]].tolist() == [0.0, 0.0]
+    assert result.valid.tolist() == [True, False, True, False, True, True, True]
+    assert failed.sum() == 1  # the caller's tensor is left alone
+
+
+def test_gdpo_gives_exactly_0_to_constant_groups_and_to_parts_that_cancel() -> None:
+    parts = {"x": torch.tensor([0.98] * 12 + [0.0, 1.0]), "y": torch.tensor([0.1] * 12 + [5.0, 6.0])}
+    result = gdpo_advantages(parts, {"x": 1.0, "y": 1.0}, [0] * 12 + [1] * 2, epsilon=0.0)
+    assert torch.equal(result.values[:12], torch.zeros(12, dtype=torch.float64))
+    assert result.zero_std.tolist() == [True, False]
+    opposed = {"x": torch.tensor([0.1, 0.2, 0.7]), "y": torch.tensor([-1.0, -2.0, -7.0])}
+    cancelled = gdpo_advantages(opposed, {"x": 1.0, "y": 1.0}, [0] * 3, epsilon=0.0)
+    assert torch.equal(cancelled.values, torch.zeros(3, dtype=torch.float64))
+    everything = gdpo_advantages({"x": torch.tensor([float("nan")] * 2)}, {"x": 1.0}, [0, 0])
+    assert everything.values.tolist() == [0.0, 0.0]
+    assert everything.group_std.tolist() == []
+
+
+@settings(max_examples=20)
+@given(scale=st.floats(0.01, 1000), shift=st.floats(-100, 100))
+def test_gdpo_does_not_see_the_scale_of_a_part(scale: float, shift: float) -> None:
+    values = torch.tensor([0.3, 0.9, 0.1, 0.5, 0.8, 0.2], dtype=torch.float64)
+    other = torch.tensor([4.0, 1.0, 3.0, 2.0, 9.0, 1.0], dtype=torch.float64)
+    ids, weights = [0, 0, 0, 1, 1, 1], {"x": 1.0, "y": 1.0}
+    plain = gdpo_advantages({"x": values, "y": other}, weights, ids, epsilon=0.0)
+    moved = gdpo_advantages({"x": scale * values + shift, "y": other}, weights, ids, epsilon=0.0)
+    torch.testing.assert_close(plain.values, moved.values, atol=1e-6, rtol=1e-6)
+
+
+def test_gdpo_refuses_parts_that_do_not_fit() -> None:
+    parts = {"x": torch.zeros(2), "y": torch.zeros(3)}
+    with pytest.raises(ValueError, match="one length"):
+        gdpo_advantages(parts, {"x": 1.0, "y": 1.0}, [0, 0])
+    with pytest.raises(ValueError, match="one length"):
+        gdpo_advantages({"x": torch.zeros(2)}, {"x": 1.0}, [0, 0, 0])
+    for weights in ({}, {"x": 0.0}, {"x": 1.0, "z": 1.0}):
+        with pytest.raises(ValueError, match="weights other than 0 for some of x, y"):
+            gdpo_advantages(parts, weights, [0, 0])

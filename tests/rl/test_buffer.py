@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 from torch.utils.data import DataLoader
 
-from rl.buffer import MicroBatch, RolloutBuffer
+from rl.buffer import RolloutBuffer
 
 
 def test_the_buffer_serves_what_it_was_filled_with_in_order() -> None:
     buffer = RolloutBuffer(3)
-    items: list[MicroBatch] = [object(), object(), object()]  # type: ignore[list-item]
+    items: list[Any] = [object(), object(), object()]
     loader = DataLoader(buffer, batch_size=None)
     assert len(loader) == 3
     buffer.fill(items)

@@ -16,6 +16,7 @@ from PIL.Image import Image
 from gnomon.errors import UserError
 from gnomon.records import Case, Text
 from rl.generator import DiffusersGenerator
+from rl.lora import add_lora, save_lora
 
 SETTINGS: dict[str, Any] = {"num_inference_steps": 4, "height": 64, "width": 64}
 
@@ -197,6 +198,64 @@ def test_the_fingerprint_tells_settings_and_weights_apart(
     assert other.fingerprint != generator.fingerprint
 
 
+def test_the_fingerprint_tells_adapters_apart_given_as_folder_or_as_file(
+    tiny_editor: Path, kwargs: dict[str, Any], tmp_path: Path
+) -> None:
+    sources = []
+    for seed in (0, 1):
+        generator = DiffusersGenerator(str(tiny_editor), **SETTINGS, pipeline_kwargs=kwargs)
+        add_lora(generator.transformer, rank=2, alpha=2, seed=seed)
+        sources.append(str(save_lora(generator.pipeline, tmp_path / str(seed))))
+    # The same name, overwritten with another adapter: what a run's "last" is.
+    moving = tmp_path / "last.safetensors"
+    found = []
+    for source in sources:
+        shutil.copyfile(source, moving)
+        found.append(DiffusersGenerator(str(tiny_editor), **SETTINGS, pipeline_kwargs=kwargs, lora=str(moving)))
+    assert len({one.fingerprint for one in found}) == 2
+    folder = DiffusersGenerator(str(tiny_editor), **SETTINGS, pipeline_kwargs=kwargs, lora=str(tmp_path / "1"))
+    assert folder.fingerprint not in {generator.fingerprint, found[0].fingerprint}
+
+
+def test_encoders_are_on_the_device_only_while_they_are_needed_and_change_no_number(
+    tiny_editor: Path, kwargs: dict[str, Any], pictures: list[Image], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    moves: list[tuple[str, str]] = []
+    move = torch.nn.Module.to
+
+    def watched(self: torch.nn.Module, *args: Any, **named: Any) -> Any:
+        moves.append((type(self).__name__, str(args[0])))
+        return move(self, *args, **named)
+
+    monkeypatch.setattr(torch.nn.Module, "to", watched)
+    settings = {"model": str(tiny_editor), **SETTINGS, "pipeline_kwargs": kwargs}
+    generator, plain = DiffusersGenerator(**settings, offload_encoders=True), DiffusersGenerator(**settings)
+    # There is one device here; "cpu:0" is the same by another name.
+    monkeypatch.setattr(type(generator), "device", property(lambda self: torch.device("cpu:0")))
+    moves.clear()
+    conditioning = generator.condition([make_case("a")], [pictures[:1]])
+    encoders = {name for name, _ in moves}
+    assert len(encoders) == 2
+    assert "Flux2Transformer2DModel" not in encoders
+    assert sorted(moves) == sorted((name, device) for name in encoders for device in ("cpu:0", "cpu"))
+    assert [device for _, device in moves] == ["cpu:0", "cpu:0", "cpu", "cpu"]
+    latents = generator.sample(conditioning, generator.initial_latents(conditioning, [1]))
+    assert len(moves) == 4
+    image = generator.decode(conditioning, latents)[0]
+    assert moves[4:] == [("AutoencoderKLFlux2", "cpu:0"), ("AutoencoderKLFlux2", "cpu")]
+    assert image == plain.generate([make_case("a")], [pictures[:1]], [1])[0]
+
+
+@pytest.mark.gpu
+def test_encoders_leave_the_gpu(tiny_editor: Path, kwargs: dict[str, Any], pictures: list[Image]) -> None:
+    settings = {"model": str(tiny_editor), **SETTINGS, "pipeline_kwargs": kwargs, "device": "cuda"}
+    generator = DiffusersGenerator(**settings, offload_encoders=True)
+    (image,) = generator.generate([make_case("a")], [pictures[:1]], [1])
+    assert generator.device.type == "cuda"
+    assert generator.pipeline.text_encoder.device.type == generator.pipeline.vae.device.type == "cpu"
+    assert image == DiffusersGenerator(**settings).generate([make_case("a")], [pictures[:1]], [1])[0]
+
+
 @pytest.mark.parametrize(
     ("change", "message"),
     [
@@ -205,6 +264,9 @@ def test_the_fingerprint_tells_settings_and_weights_apart(
         ({"language": "fr"}, "language"),
         ({"batch_size": 0}, "batch_size"),
         ({"pipeline_kwargs": {"max_length": 3}}, "max_length"),
+        ({"pipeline_kwargs": {"guidance_scale": 2.0}}, "guidance_scale"),
+        ({"quantize": "int3"}, "quantize"),
+        ({"skip_blocks": ["upsampler"]}, "upsampler"),
         ({"lora": "/no/such/lora"}, "LoRA"),
     ],
 )

@@ -135,6 +135,27 @@ def test_verification_passes_a_right_file_and_refuses_one_that_lost_its_alpha(
         verify_lora(tmp_path, generator_settings, CASE, pictures[:1])
 
 
+@pytest.mark.parametrize("dtype", ["float32", "bfloat16"])
+def test_verification_sees_a_stock_pipeline_that_applies_nothing_also_after_training_in_16_bit(
+    dtype: str, generator: DiffusersGenerator, generator_settings: dict[str, Any], pictures: list[Image],
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch,
+) -> None:  # fmt: skip
+    add_lora(generator.transformer, rank=4, alpha=4)
+    with torch.no_grad():
+        for name, parameter in generator.transformer.named_parameters():
+            if "lora_B" in name:
+                parameter.fill_(1e-3)  # an effect far below what bfloat16 rounds
+    save_lora(generator.pipeline, tmp_path)
+    settings = {**generator_settings, "dtype": dtype}
+    report = verify_lora(tmp_path, settings, CASE, pictures[:1])
+    assert report.difference < 1e-4
+    assert 0 < report.change < 0.06
+
+    monkeypatch.setattr(Flux2KleinPipeline, "load_lora_weights", lambda *_args, **_kwargs: None)
+    with pytest.raises(UserError, match="another picture than without"):
+        verify_lora(tmp_path, settings, CASE, pictures[:1])
+
+
 def test_a_file_whose_names_fit_nothing_is_refused_and_not_loaded_as_nothing(
     generator: DiffusersGenerator, generator_settings: dict[str, Any], tmp_path: Path
 ) -> None:
@@ -142,3 +163,14 @@ def test_a_file_whose_names_fit_nothing_is_refused_and_not_loaded_as_nothing(
     save_file(state, tmp_path / WEIGHTS_NAME)
     with pytest.raises(UserError, match="none of its weights fit"):
         DiffusersGenerator(**generator_settings, lora=str(tmp_path))
+
+
+def test_the_same_adapter_has_the_same_bytes_in_every_process(generator: DiffusersGenerator, tmp_path: Path) -> None:
+    trained(generator)
+    contents = {save_lora(generator.pipeline, tmp_path / str(number)).read_bytes() for number in range(8)}
+    (content,) = contents
+    header = content[8 : 8 + int.from_bytes(content[:8], "little")].decode()
+    assert header.index('"format"') < header.index('"lora_adapter_metadata"')
+    with safe_open(tmp_path / "0" / WEIGHTS_NAME, "pt") as file:
+        for name, value in adapter_state(generator.transformer).items():
+            assert torch.equal(file.get_tensor(f"transformer.{name}"), value)

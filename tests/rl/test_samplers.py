@@ -12,10 +12,23 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch.distributions import Normal
 
-from rl.samplers import diffusion_coefficient, flow_sde_step, noise_for, ode_step, sde_window
+from rl.samplers import (
+    SDEKind,
+    StochasticSampler,
+    cps_step,
+    dance_sde_step,
+    diffusion_coefficient,
+    flow_sde_step,
+    mean_per_sample,
+    noise_for,
+    ode_step,
+    sde_window,
+)
 
 SHAPE = (3, 5, 4)
 SIGMAS = [1.0, 0.9, 0.75, 0.5, 0.25, 0.0]
+SAMPLERS = [StochasticSampler("flow_sde", 0.9), StochasticSampler("dance_sde", 0.3), StochasticSampler("cps", 0.8)]
+every_sampler = pytest.mark.parametrize("sampler", SAMPLERS, ids=lambda sampler: sampler.kind)
 
 
 def latents(name: str, shape: tuple[int, ...] = SHAPE) -> torch.Tensor:
@@ -41,26 +54,101 @@ def test_flow_sde_step_is_the_published_formula(index: int, level: float) -> Non
     np.testing.assert_allclose(step.sample_next.numpy(), mean + std * z.numpy(), rtol=1e-5, atol=1e-6)
 
 
-def test_log_prob_is_the_mean_of_normal_log_densities() -> None:
-    step = flow_sde_step(latents("x"), latents("v"), 0.75, 0.5, 0.9, noise=latents("z"), sigma_max=0.9)
+@pytest.mark.parametrize("index", range(4))
+def test_dance_sde_step_is_the_published_formula(index: int) -> None:
+    # DanceGRPO's code: an Euler step, a correction by the score of the predicted noise, and noise of a constant scale.
+    x, v, z = (latents(name) for name in ("x", "v", "z"))
+    sigma, delta, eta = SIGMAS[index], SIGMAS[index] - SIGMAS[index + 1], 0.3
+    exact_x, exact_v = x.double().numpy(), v.double().numpy()
+    predicted = exact_x - sigma * exact_v
+    score = -(exact_x - predicted * (1 - sigma)) / sigma**2
+    mean = exact_x - delta * exact_v + -0.5 * eta**2 * score * -delta
+    step = dance_sde_step(x, v, sigma, SIGMAS[index + 1], eta, noise=z)
+    np.testing.assert_allclose(step.mean.numpy(), mean, rtol=1e-5, atol=1e-6)
+    np.testing.assert_allclose(step.std.numpy(), [eta * math.sqrt(delta)] * 3, rtol=1e-6)
+
+
+@pytest.mark.parametrize("index", range(5))
+def test_cps_step_is_the_published_formula(index: int) -> None:
+    x, v, z = (latents(name) for name in ("x", "v", "z"))
+    sigma, after, level = SIGMAS[index], SIGMAS[index + 1], 0.8
+    exact_x, exact_v = x.double().numpy(), v.double().numpy()
+    std = after * math.sin(level * math.pi / 2)
+    picture, noise = exact_x - exact_v * sigma, exact_x + exact_v * (1 - sigma)
+    mean = picture * (1 - after) + noise * math.sqrt(after**2 - std**2)
+    step = cps_step(x, v, sigma, after, level, noise=z)
+    np.testing.assert_allclose(step.mean.numpy(), mean, rtol=1e-5, atol=1e-6)
+    np.testing.assert_allclose(step.std.numpy(), [std] * 3, rtol=1e-6)
+    expected = -((step.sample_next.numpy() - mean) ** 2).mean(axis=(1, 2))
+    np.testing.assert_allclose(step.log_prob.numpy(), expected, rtol=1e-4, atol=1e-9)
+
+
+@pytest.mark.parametrize("sampler", SAMPLERS[:2], ids=lambda sampler: sampler.kind)
+def test_log_prob_is_the_mean_of_normal_log_densities(sampler: StochasticSampler) -> None:
+    step = sampler.step(latents("x"), latents("v"), 0.75, 0.5, noise=latents("z"), sigma_max=0.9)
     expected = Normal(step.mean, step.std[:, None, None]).log_prob(step.sample_next).mean(dim=(1, 2))
     torch.testing.assert_close(step.log_prob, expected)
 
 
-def test_replaying_a_drawn_step_gives_its_log_prob_bit_for_bit() -> None:
+@every_sampler
+def test_the_log_prob_of_padded_rows_is_that_of_each_row_alone(sampler: StochasticSampler) -> None:
+    lengths = [5, 3, 1]
+    mask = torch.arange(5)[None] < torch.tensor(lengths)[:, None]
+    x, v, z = (latents(name) for name in ("x", "v", "z"))
+    padded = sampler.step(x, v, 0.75, 0.5, noise=z, sigma_max=0.9, mask=mask)
+    for row, length in enumerate(lengths):
+        cut = (slice(row, row + 1), slice(0, length))
+        alone = sampler.step(x[cut], v[cut], 0.75, 0.5, noise=z[cut], sigma_max=0.9)
+        torch.testing.assert_close(padded.log_prob[row], alone.log_prob[0])
+    assert not torch.equal(padded.log_prob, sampler.step(x, v, 0.75, 0.5, noise=z, sigma_max=0.9).log_prob)
+
+
+def test_a_mask_that_does_not_fit_is_refused() -> None:
+    with pytest.raises(ValueError, match="first dimensions"):
+        mean_per_sample(latents("x"), torch.ones(3, 4, dtype=torch.bool))
+    with pytest.raises(ValueError, match="every row"):
+        mean_per_sample(latents("x"), torch.tensor([True, False, True])[:, None].expand(3, 5))
+
+
+@every_sampler
+def test_replaying_a_drawn_step_gives_its_log_prob_bit_for_bit(sampler: StochasticSampler) -> None:
     x, v = latents("x"), latents("v")
-    drawn = flow_sde_step(x, v, 0.75, 0.5, 0.9, noise=latents("z"), sigma_max=0.9)
-    replayed = flow_sde_step(x, v, 0.75, 0.5, 0.9, sample_next=drawn.sample_next, sigma_max=0.9)
+    drawn = sampler.step(x, v, 0.75, 0.5, noise=latents("z"), sigma_max=0.9)
+    replayed = sampler.step(x, v, 0.75, 0.5, sample_next=drawn.sample_next, sigma_max=0.9)
     assert torch.equal(drawn.log_prob, replayed.log_prob)
+    assert torch.equal(torch.exp(replayed.log_prob - drawn.log_prob), torch.ones(3))
 
 
-def test_gradient_flows_through_the_mean_and_not_through_the_drawn_sample() -> None:
+@every_sampler
+def test_gradient_flows_through_the_mean_and_not_through_the_drawn_sample(sampler: StochasticSampler) -> None:
     velocity = latents("v").requires_grad_()
-    step = flow_sde_step(latents("x"), velocity, 0.75, 0.5, 0.9, noise=latents("z"), sigma_max=0.9)
+    step = sampler.step(latents("x"), velocity, 0.75, 0.5, noise=latents("z"), sigma_max=0.9)
     assert not step.sample_next.requires_grad
     step.log_prob.sum().backward()
     assert velocity.grad is not None
     assert bool((velocity.grad != 0).all())
+
+
+@every_sampler
+@pytest.mark.parametrize("index", range(4))
+def test_the_slope_is_how_far_the_mean_moves_with_the_velocity(sampler: StochasticSampler, index: int) -> None:
+    x, v, z = latents("x"), latents("v"), latents("z")
+    sigma, after = SIGMAS[index], SIGMAS[index + 1]
+    steps = [sampler.step(x, each, sigma, after, noise=z, sigma_max=SIGMAS[1]) for each in (v, v + 1)]
+    slope, std = sampler.mean_slope(torch.tensor(sigma), torch.tensor(after), SIGMAS[1])
+    torch.testing.assert_close(steps[1].mean - steps[0].mean, slope.expand(SHAPE), atol=1e-5, rtol=1e-5)
+    torch.testing.assert_close(steps[0].std, std.expand(3))
+
+
+@every_sampler
+def test_bf16_storage_would_move_the_log_prob_by_as_much_as_a_clip_range(sampler: StochasticSampler) -> None:
+    # What the rule "trajectories in float32" is for: the stored x' is not the drawn one.
+    x, v = latents("x", (2, 64, 64)), latents("v", (2, 64, 64))
+    drawn = sampler.step(x, v, 0.25, 0.1, noise=latents("z", (2, 64, 64)), sigma_max=0.9)
+    kept = sampler.step(x, v, 0.25, 0.1, sample_next=drawn.sample_next.clone(), sigma_max=0.9)
+    rounded = sampler.step(x, v, 0.25, 0.1, sample_next=drawn.sample_next.bfloat16().float(), sigma_max=0.9)
+    assert (kept.log_prob - drawn.log_prob).abs().max() < 1e-6
+    assert (rounded.log_prob - drawn.log_prob).abs().min() > 1e-6
 
 
 def test_one_sigma_per_sample_equals_one_call_per_sample() -> None:
@@ -95,17 +183,66 @@ def test_with_the_exact_velocity_a_step_keeps_the_picture_and_adds_the_known_noi
     assert old_noise**2 + step.std.item() ** 2 == pytest.approx(expected, rel=2e-3, abs=1e-5)
 
 
+@settings(max_examples=50, deadline=None)
+@given(sigma=st.floats(0.05, 0.99), share=st.floats(0.0, 0.9), level=st.floats(0.05, 1.0))
+def test_with_the_exact_velocity_cps_has_exactly_the_noise_of_the_next_step(
+    sigma: float, share: float, level: float
+) -> None:
+    after = sigma * share
+    picture, noise = torch.tensor([[1.0, 0.0]]), torch.tensor([[0.0, 1.0]])
+    x = (1 - sigma) * picture + sigma * noise
+    step = cps_step(x, noise - picture, sigma, after, level, noise=torch.zeros(1, 2))
+    kept, old_noise = step.mean[0].tolist()
+    assert kept == pytest.approx(1 - after, abs=2e-6)
+    assert old_noise**2 + step.std.item() ** 2 == pytest.approx(after**2, rel=1e-4, abs=1e-7)
+
+
+@settings(max_examples=50, deadline=None)
+@given(sigma=st.floats(0.05, 0.99), share=st.floats(0.05, 0.9), level=st.floats(0.05, 0.7))
+def test_with_the_exact_velocity_dance_sde_adds_the_known_noise(sigma: float, share: float, level: float) -> None:
+    after, delta = sigma * share, sigma * (1 - share)
+    picture, noise = torch.tensor([[1.0, 0.0]]), torch.tensor([[0.0, 1.0]])
+    x = (1 - sigma) * picture + sigma * noise
+    step = dance_sde_step(x, noise - picture, sigma, after, level, noise=torch.zeros(1, 2))
+    kept, old_noise = step.mean[0].tolist()
+    assert kept == pytest.approx(1 - after, abs=2e-5)
+    expected = after**2 + (level * delta) ** 2 / sigma + level**4 * delta**2 / (4 * sigma**2)
+    assert old_noise**2 + step.std.item() ** 2 == pytest.approx(expected, rel=2e-3, abs=1e-5)
+
+
+@every_sampler
 @pytest.mark.parametrize("sigma", [1.0, 0.9999, 0.95])
-def test_the_first_step_is_finite_however_close_to_one_it_starts(sigma: float) -> None:
-    step = flow_sde_step(latents("x"), latents("v"), sigma, 0.9, 0.9, noise=latents("z"), sigma_max=0.9)
+def test_the_first_step_is_finite_however_close_to_one_it_starts(sampler: StochasticSampler, sigma: float) -> None:
+    step = sampler.step(latents("x"), latents("v"), sigma, 0.9, noise=latents("z"), sigma_max=0.9)
     for tensor in (step.mean, step.std, step.log_prob):
         assert bool(torch.isfinite(tensor).all())
     assert step.std.max() < 1.5
 
 
-def test_the_last_step_is_never_stochastic() -> None:
+@pytest.mark.parametrize("sampler", SAMPLERS[:2], ids=lambda sampler: sampler.kind)
+def test_the_last_step_of_an_sde_is_never_stochastic(sampler: StochasticSampler) -> None:
     with pytest.raises(ValueError, match="last step"):
-        flow_sde_step(latents("x"), latents("v"), 0.25, 0.0, 0.9, noise=latents("z"), sigma_max=0.9)
+        sampler.step(latents("x"), latents("v"), 0.25, 0.0, noise=latents("z"), sigma_max=0.9)
+
+
+def test_the_last_step_of_cps_is_the_step_of_the_ode() -> None:
+    x, v = latents("x"), latents("v").requires_grad_()
+    step = cps_step(x, v, 0.25, 0.0, 0.8, noise=latents("z"))
+    torch.testing.assert_close(step.sample_next, ode_step(x, v.detach(), 0.25, 0.0))
+    assert step.std.tolist() == [0.0] * 3
+    assert step.log_prob.tolist() == [0.0] * 3
+    step.log_prob.sum().backward()
+    assert v.grad is not None
+    assert bool(torch.isfinite(v.grad).all())
+
+
+@pytest.mark.parametrize(
+    ("kind", "level", "message"),
+    [("ode", 0.5, "sampler of"), ("cps", 1.1, "CPS"), ("flow_sde", 0.0, "noise_level"), ("cps", math.nan, "noise_le")],
+)
+def test_a_sampler_that_no_step_takes_is_refused(kind: SDEKind, level: float, message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        StochasticSampler(kind, level)
 
 
 @pytest.mark.parametrize(

@@ -7,30 +7,80 @@ from typing import Any
 import pytest
 
 from gnomon.errors import UserError
-from rl.settings import RolloutSettings
+from rl.settings import (
+    AdvantageSettings,
+    EmaSettings,
+    LoraSettings,
+    OptimizerSettings,
+    RolloutSettings,
+    check_precision,
+)
 
 
 def test_the_layout_of_the_tabletop_recipe() -> None:
     settings = RolloutSettings(num_prompts=8, num_candidates=12, micro_batch_size=48, window_size=3)
     assert settings.num_samples == 96
-    assert settings.num_micro_batches == 6
-    assert "3 per optimizer step = 2 optimizer steps per iteration" in settings.layout(3)
+    layout = settings.layout(accumulate=3, trained_steps=3)
+    assert (layout.samples_per_rank, layout.micro_batches_per_rank, layout.optimizer_steps) == (96, 6, 2)
+    assert "3 per optimizer step = 2 optimizer steps per iteration" in str(layout)
+
+
+def test_ranks_share_the_samples_and_take_as_many_optimizer_steps_together() -> None:
+    settings = RolloutSettings(num_prompts=6, num_candidates=4, micro_batch_size=3)
+    layout = settings.layout(accumulate=2, trained_steps=2, num_ranks=4)
+    assert (layout.samples_per_rank, layout.micro_batches_per_rank, layout.optimizer_steps) == (6, 4, 2)
+    assert "24 samples on 4 ranks, 6 on each; 4 micro-batches per rank" in str(layout)
+    for num_ranks in (5, 12):
+        with pytest.raises(UserError, match=f"divided by {num_ranks} ranks"):
+            settings.layout(accumulate=1, trained_steps=2, num_ranks=num_ranks)
+
+
+def test_the_defaults_are_two_optimizer_steps_for_48_groups_of_16() -> None:
+    layout = RolloutSettings().layout(accumulate=36, trained_steps=3, num_ranks=8)
+    assert (layout.samples_per_rank, layout.optimizer_steps) == (96, 2)
 
 
 def test_accumulation_that_leaves_a_smaller_last_step_is_refused() -> None:
-    with pytest.raises(UserError, match="accumulate_grad_batches to divide the 6 micro-batches"):
-        RolloutSettings().layout(4)
+    with pytest.raises(UserError, match="accumulate_grad_batches to divide the 576 micro-batches"):
+        RolloutSettings().layout(accumulate=5, trained_steps=3)
 
 
 @pytest.mark.parametrize(
-    ("change", "message"),
+    ("kind", "change", "message"),
     [
-        ({"num_candidates": 1}, "num_candidates >= 2"),
-        ({"num_prompts": 0}, "num_prompts >= 1"),
-        ({"micro_batch_size": 36}, "divides .* 8 x 12 = 96, got 36"),
-        ({"noise_level": 0.0}, "noise_level"),
+        (RolloutSettings, {"num_candidates": 1}, "model.rollout.num_candidates >= 2"),
+        (RolloutSettings, {"num_prompts": 0}, "model.rollout.num_prompts >= 1"),
+        (RolloutSettings, {"micro_batch_size": 36}, "rollout.micro_batch_size that divides .* 48 x 16 = 768, got 36"),
+        (RolloutSettings, {"noise_level": 0.0}, "model.rollout.sampler and noise_level"),
+        (RolloutSettings, {"sampler": "cps", "noise_level": 1.2}, "model.rollout.sampler and noise_level.*CPS"),
+        (RolloutSettings, {"sampler": "euler"}, "cps, got 'euler'"),
+        (RolloutSettings, {"window_size": 0}, "model.rollout.window_size"),
+        (RolloutSettings, {"window_first": 3}, "rollout.window_first <= rollout.window_last, got"),
+        (RolloutSettings, {"max_failed_share": 1.5}, "model.rollout.max_failed_share"),
+        (AdvantageSettings, {"epsilon": -1.0}, "model.advantage.epsilon"),
+        (AdvantageSettings, {"clip": 0.0}, "model.advantage.clip"),
+        (AdvantageSettings, {"std": "batch"}, "model.advantage.std .*got 'batch'"),
+        (AdvantageSettings, {"combine": "mean"}, "model.advantage.combine"),
+        (LoraSettings, {"rank": 0}, "model.lora.rank"),
+        (LoraSettings, {"alpha": 0}, "model.lora.alpha"),
+        (LoraSettings, {"targets": []}, "model.lora.targets"),
+        (LoraSettings, {"init": "zero"}, "model.lora.init"),
+        (OptimizerSettings, {"learning_rate": 0.0}, "model.optimizer.learning_rate"),
+        (OptimizerSettings, {"weight_decay": -0.1}, "model.optimizer.weight_decay"),
+        (OptimizerSettings, {"betas": (0.9, 1.0)}, "model.optimizer.betas"),
+        (EmaSettings, {"decay": 1.0}, "model.ema.decay"),
+        (EmaSettings, {"every": 0}, "model.ema.every"),
     ],
 )
-def test_settings_that_do_not_fit_together_are_refused(change: dict[str, Any], message: str) -> None:
+def test_settings_out_of_their_range_are_refused_by_their_key(kind: Any, change: dict[str, Any], message: str) -> None:
     with pytest.raises(UserError, match=message):
-        RolloutSettings(**change)
+        kind(**change)
+
+
+def test_a_precision_that_would_round_the_adapter_is_refused_by_name() -> None:
+    for precision in ("32-true", "bf16-mixed", "16-mixed"):
+        check_precision(precision)
+    with pytest.raises(UserError, match=r"got bf16-true.*Use bf16-mixed"):
+        check_precision("bf16-true")
+    with pytest.raises(UserError, match=r"got 16-true.*Use 16-mixed"):
+        check_precision("16-true")

@@ -1,16 +1,23 @@
-"""Samplers, advantages and loss together: a flow model of a few hundred parameters learns a reward in seconds."""
+"""Samplers, advantages and losses together: a flow model of a few hundred parameters learns a reward in seconds."""
 
 from __future__ import annotations
 
+import copy
+from collections.abc import Callable
+
+import pytest
 import torch
 from torch import Tensor, nn
 
 from rl.advantages import group_advantages
-from rl.losses import grpo_loss
-from rl.samplers import flow_sde_step, noise_for, ode_step, sde_window
+from rl.losses import grpo_loss, guard_loss, nft_loss
+from rl.samplers import StepResult, StochasticSampler, noise_for, ode_step, sde_window
 
 SIGMAS = [1.0, 0.9, 0.75, 0.5, 0.25, 0.0]
 GROUPS, MEMBERS = 4, 16
+FLOW_SDE, CPS = StochasticSampler("flow_sde", 0.9), StochasticSampler("cps", 0.8)
+
+pytestmark = pytest.mark.slow
 
 
 class ToyFlow(nn.Module):
@@ -25,61 +32,126 @@ class ToyFlow(nn.Module):
         return velocity
 
 
-def rollout(model: ToyFlow, condition: Tensor, iteration: int, window: range) -> tuple[Tensor, list[Tensor]]:
-    x, kept = noise_for(("start", iteration), (len(condition), 2)), []
+# Each group wants its points on another side, so the condition has to be learnt as well.
+CONDITION = torch.tensor([[-1.0], [1.0]] * (GROUPS // 2)).repeat_interleave(MEMBERS, dim=0)
+
+
+@torch.no_grad()
+def rollout(
+    model: ToyFlow, iteration: int, window: range, sampler: StochasticSampler | None
+) -> tuple[Tensor, list[Tensor]]:
+    """Return the final points, and those at the borders of the window's steps."""
+    x, kept = noise_for(("start", iteration), (len(CONDITION), 2)), []
     for step in range(len(SIGMAS) - 1):
         if step == window.start:
             kept.append(x)
-        velocity = model(x, SIGMAS[step], condition)
+        velocity = model(x, SIGMAS[step], CONDITION)
         if step in window:
+            assert sampler is not None
             noise = noise_for(("sde", iteration, step), x.shape)
-            x = flow_sde_step(
-                x, velocity, SIGMAS[step], SIGMAS[step + 1], 0.9, noise=noise, sigma_max=SIGMAS[1]
-            ).sample_next
+            x = sampler.step(x, velocity, SIGMAS[step], SIGMAS[step + 1], noise=noise, sigma_max=SIGMAS[1]).sample_next
             kept.append(x)
         else:
             x = ode_step(x, velocity, SIGMAS[step], SIGMAS[step + 1])
     return x, kept
 
 
-def test_a_toy_flow_moves_to_where_the_reward_is() -> None:
-    torch.manual_seed(0)
-    model = ToyFlow()
-    optimizer = torch.optim.Adam(model.parameters(), lr=1e-2)
-    # Each group wants its points on another side, so the condition has to be learnt as well.
-    condition = torch.tensor([[-1.0], [1.0]] * (GROUPS // 2)).repeat_interleave(MEMBERS, dim=0)
-    means = []
+def advantages_of(points: Tensor) -> tuple[float, Tensor]:
+    """Return the mean reward and the advantages: how far right or left, as the group's condition says."""
+    rewards = points[:, 0] * CONDITION[:, 0]
+    group_ids = [row // MEMBERS for row in range(len(rewards))]
+    return rewards.mean().item(), group_advantages(rewards, group_ids).values.float()
+
+
+PolicyLoss = Callable[[StepResult, StepResult, Tensor, float], Tensor]
+
+
+def policy_gradients(sampler: StochasticSampler, loss_of: PolicyLoss) -> Callable[[ToyFlow], list[float]]:
+    """Train on the stochastic steps of a moving window; returns the mean reward of each iteration."""
+
+    def train(model: ToyFlow) -> list[float]:
+        optimizer, means = torch.optim.Adam(model.parameters(), lr=1e-2), []
+        for iteration in range(60):
+            window = sde_window(0, iteration, len(SIGMAS) - 1, size=2, first=0, last=2)
+            points, kept = rollout(model, iteration, window, sampler)
+            mean, advantages = advantages_of(points)
+            means.append(mean)
+
+            def replay(place: int, window: range = window, kept: list[Tensor] = kept) -> StepResult:
+                step = window[place]
+                velocity = model(kept[place], SIGMAS[step], CONDITION)
+                return sampler.step(
+                    kept[place], velocity, SIGMAS[step], SIGMAS[step + 1],
+                    sample_next=kept[place + 1], sigma_max=SIGMAS[1],
+                )  # fmt: skip
+
+            with torch.no_grad():
+                old = [replay(place) for place in range(len(window))]
+            for _ in range(2):
+                losses = [
+                    loss_of(replay(place), old[place], advantages, SIGMAS[step] - SIGMAS[step + 1])
+                    for place, step in enumerate(window)
+                ]
+                optimizer.zero_grad()
+                torch.stack(losses).mean().backward()
+                optimizer.step()
+        return means
+
+    return train
+
+
+def plain(clip: float) -> PolicyLoss:
+    def loss(new: StepResult, old: StepResult, advantages: Tensor, delta: float) -> Tensor:
+        return grpo_loss(new.log_prob, old.log_prob, advantages, clip_low=clip, clip_high=clip).loss
+
+    return loss
+
+
+def guarded(new: StepResult, old: StepResult, advantages: Tensor, delta: float) -> Tensor:
+    length = torch.full_like(advantages, delta)
+    return guard_loss(
+        new.mean, old.mean, old.sample_next, new.std, length, advantages, clip_low=0.1, clip_high=0.1
+    ).loss
+
+
+def nft(model: ToyFlow) -> list[float]:
+    """Train on clean points of a policy that follows slowly; returns the mean reward of each iteration."""
+    old = copy.deepcopy(model)
+    optimizer, means = torch.optim.Adam(model.parameters(), lr=1e-2), []
     for iteration in range(60):
-        window = sde_window(0, iteration, len(SIGMAS) - 1, size=2, first=0, last=2)
-        with torch.no_grad():
-            points, kept = rollout(model, condition, iteration, window)
-        rewards = points[:, 0] * condition[:, 0]
-        means.append(rewards.mean().item())
-        advantages = group_advantages(rewards, [row // MEMBERS for row in range(len(rewards))]).values.float()
-        with torch.no_grad():
-            old = [log_prob(model, kept, window, place, condition) for place in range(len(window))]
-        for _ in range(2):
-            losses = [
-                grpo_loss(
-                    log_prob(model, kept, window, place, condition), old[place], advantages, clip_low=0.2, clip_high=0.2
-                ).loss
-                for place in range(len(window))
-            ]
+        points, _ = rollout(old, iteration, range(0), None)
+        mean, advantages = advantages_of(points)
+        means.append(mean)
+        for step in torch.randperm(len(SIGMAS) - 1, generator=torch.Generator().manual_seed(iteration)).tolist()[:4]:
+            noise = noise_for(("nft", iteration, step), points.shape)
+            noised = (1 - SIGMAS[step]) * points + SIGMAS[step] * noise
+            with torch.no_grad():
+                old_velocity = old(noised, SIGMAS[step], CONDITION)
+            velocity = model(noised, SIGMAS[step], CONDITION)
+            loss = nft_loss(
+                velocity, old_velocity, noised, points, SIGMAS[step], advantages, beta=1.0, advantage_max=5.0
+            ).loss
             optimizer.zero_grad()
-            torch.stack(losses).mean().backward()
+            loss.backward()
             optimizer.step()
+        with torch.no_grad():
+            for mine, trained in zip(old.parameters(), model.parameters(), strict=True):
+                mine.copy_(0.2 * mine + 0.8 * trained)
+    return means
+
+
+ALGORITHMS = {
+    "grpo": policy_gradients(FLOW_SDE, plain(0.2)),
+    "guard": policy_gradients(FLOW_SDE, guarded),
+    "cps": policy_gradients(CPS, plain(0.05)),
+    "nft": nft,
+}
+
+
+@pytest.mark.parametrize("name", ALGORITHMS)
+def test_a_toy_flow_moves_to_where_the_reward_is(name: str) -> None:
+    with torch.random.fork_rng():
+        torch.manual_seed(0)
+        model = ToyFlow()
+    means = ALGORITHMS[name](model)
     assert sum(means[-5:]) / 5 > sum(means[:5]) / 5 + 1.0
-
-
-def log_prob(model: ToyFlow, kept: list[Tensor], window: range, place: int, condition: Tensor) -> Tensor:
-    step = window[place]
-    velocity = model(kept[place], SIGMAS[step], condition)
-    return flow_sde_step(
-        kept[place],
-        velocity,
-        SIGMAS[step],
-        SIGMAS[step + 1],
-        0.9,
-        sample_next=kept[place + 1],
-        sigma_max=SIGMAS[1],
-    ).log_prob

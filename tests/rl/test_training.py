@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 import json
 from collections.abc import Callable
 from pathlib import Path
@@ -17,7 +18,8 @@ from safetensors.torch import load_file
 from gnomon.cli import main
 from gnomon.runs import read_manifest
 from rl.callbacks import CurvePoint, KeepLora, WriteCurve, read_curve
-from rl.module import FlowGRPO
+from rl.module import PolicyTraining
+from rl.samplers import sde_window
 from rl.settings import RolloutSettings
 from rl.training import parse
 
@@ -40,6 +42,9 @@ def config(
             "generator": {"class_path": "rl.generator.DiffusersGenerator", "init_args": generator_settings},
             "reward": {"class_path": "toy_rewards.Brightness"},
             "monitors": {"half": {"class_path": "toy_rewards.Brightness", "init_args": {"scale": 0.5}}},
+            "algorithm": {
+                "class_path": "rl.algorithms.FlowGRPO", "init_args": {"clip_low": 2e-3, "clip_high": 2e-3},
+            },
             "rollout": {
                 "num_prompts": 3, "num_candidates": 4, "micro_batch_size": 6, "window_size": 2, "window_last": 1,
             },
@@ -68,7 +73,8 @@ def test_a_run_leaves_adapters_a_curve_and_a_small_checkpoint_and_then_says_that
     assert run(out) == 0
     manifest = read_manifest(out)
     assert manifest is not None
-    assert (manifest.status, manifest.seed, sorted(manifest.inputs)) == ("finished", 0, ["train", "validation"])
+    assert (manifest.status, manifest.seed) == ("finished", 0)
+    assert sorted(manifest.inputs) == ["generator.init_args.model", "train", "validation"]
     curve = read_curve(out)
     assert [(point.iteration, point.kind) for point in curve] == [
         (0, "validation"),
@@ -98,7 +104,7 @@ def test_a_run_that_was_stopped_at_any_point_ends_like_an_uninterrupted_one(
     whole, stopped = tmp_path / "whole", tmp_path / "stopped"
     assert run(whole) == 0
 
-    def stop_before_validation(self: KeepLora, trainer: Trainer, pl_module: FlowGRPO) -> None:
+    def stop_before_validation(self: KeepLora, trainer: Trainer, pl_module: PolicyTraining) -> None:
         if trainer.state.fn == "fit" and trainer.current_epoch == 1:
             raise KeyboardInterrupt
 
@@ -109,7 +115,7 @@ def test_a_run_that_was_stopped_at_any_point_ends_like_an_uninterrupted_one(
     assert manifest is not None
     assert manifest.status == "interrupted"
 
-    def stop_before_checkpoint(self: WriteCurve, trainer: Trainer, pl_module: FlowGRPO) -> None:
+    def stop_before_checkpoint(self: WriteCurve, trainer: Trainer, pl_module: PolicyTraining) -> None:
         # The curve of this iteration is written, its checkpoint is not.
         write(self, trainer, pl_module)
         if trainer.current_epoch == 2:
@@ -120,7 +126,7 @@ def test_a_run_that_was_stopped_at_any_point_ends_like_an_uninterrupted_one(
         patch.setattr(WriteCurve, "on_train_epoch_end", stop_before_checkpoint)
         assert run(stopped) == 130
 
-    def stop_before_the_last_adapter(self: KeepLora, trainer: Trainer, pl_module: FlowGRPO) -> None:
+    def stop_before_the_last_adapter(self: KeepLora, trainer: Trainer, pl_module: PolicyTraining) -> None:
         raise KeyboardInterrupt
 
     with monkeypatch.context() as patch:
@@ -197,12 +203,27 @@ def test_a_folder_of_another_run_is_refused_with_the_keys_that_differ(
     assert "noise_level" in capsys.readouterr().err
 
 
-def test_the_recipes_are_read_by_the_real_parser(tmp_path: Path) -> None:
-    recipes = sorted((Path(__file__).parents[2] / "configs" / "rl").glob("*.yaml"))
-    assert recipes
-    for recipe in recipes:
-        settings = parse(["--config", str(recipe), "--out", str(tmp_path)]).resolved_config()
-        rollout = RolloutSettings(**settings["model"]["rollout"])
-        layout = rollout.layout(settings["trainer"]["accumulate_grad_batches"])
-        assert "2 optimizer steps per iteration" in layout
-        assert recipe.read_text().startswith("#")
+RECIPES = sorted((Path(__file__).parents[2] / "configs" / "rl").glob("*.yaml"))
+HEADER = ("Command:", "Data:", "Hardware:", "Memory:", "Expect:")
+
+
+@pytest.mark.parametrize("recipe", RECIPES, ids=lambda path: path.stem)
+def test_a_recipe_is_read_by_the_real_parser_and_its_batches_fit_together(recipe: Path, tmp_path: Path) -> None:
+    settings = parse(["--config", str(recipe), "--out", str(tmp_path)]).resolved_config()
+    model, trainer = settings["model"], settings["trainer"]
+    module, _, name = model["algorithm"]["class_path"].rpartition(".")
+    algorithm = getattr(importlib.import_module(module), name)(**model["algorithm"]["init_args"])
+    rollout = RolloutSettings(**model["rollout"])
+    steps = model["generator"]["init_args"]["num_inference_steps"] or 8  # the tiny editor's gnomon.json says 8
+    layout = rollout.layout(
+        accumulate=trainer["accumulate_grad_batches"],
+        trained_steps=algorithm.num_trained_steps(rollout.window_size, steps),
+        num_ranks=1 if trainer["devices"] == "auto" else trainer["devices"],
+    )
+    assert layout.optimizer_steps == (1 if "nft" in recipe.stem else 2)
+    if algorithm.stochastic:
+        sde_window(0, 0, steps, rollout.window_size, rollout.window_first, rollout.window_last)
+    lines = recipe.read_text().splitlines()
+    header = [line[2:] for line in lines[: lines.index("seed_everything: 0")] if line.startswith("# ")]
+    wanted = HEADER if recipe.stem == "tabletop" else (*HEADER, "Reward:", "To beat:")
+    assert [word for word in wanted if not any(line.startswith(word) for line in header)] == []

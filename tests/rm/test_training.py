@@ -14,9 +14,10 @@ from safetensors.torch import load_file
 
 from gnomon.cli import main
 from gnomon.datasets import COMPARISONS, read_comparisons, write_records
+from gnomon.training import run_folder_of_rank_zero
 from rm.module import RewardModule
 from rm.reward_model import RewardModel
-from rm.training import _run_folder, parse
+from rm.training import COMMAND, parse
 
 Write = Callable[..., Path]
 
@@ -231,7 +232,8 @@ def test_the_first_rank_alone_opens_the_folder(
     out = tmp_path / "run"
     command_line = parse([*arguments[2:], "--model.lora=null", "--data.batch_size=1", *flags, f"--out={out}"])
     command_line.load()
-    with _run_folder(command_line, command_line.resolved_config(), {}) as run:
+    is_first = command_line.trainer.is_global_zero
+    with run_folder_of_rank_zero(out, is_first, command=COMMAND, config={}, seed=0, inputs={}) as run:
         assert (run is not None) == opens
     assert out.exists() == opens
 

@@ -1,0 +1,117 @@
+"""The verdicts of a judge (a rubric, a checklist, an oracle) as a reward."""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Sequence
+from pathlib import Path
+
+import torch
+from PIL.Image import Image
+from torch import Tensor
+
+from gnomon.errors import UserError
+from gnomon.hashing import stable_hash
+from gnomon.images import save_png
+from gnomon.records import Candidate, Case, Reference, Verdict
+from rl.rewards.base import RewardOutput, checked_weights, weighted_sum
+from rm.judge import Judge, JudgeRequest
+
+_GENERATOR = "policy"
+
+
+class JudgeReward:
+    """Asks a judge about each picture and each weighted metric; the total is the weighted sum of the values.
+
+    A verdict whose status is not "ok" (unparsable, refused, out of range, not applicable) makes its row a failure with
+    that status as the reason, unless its metric has weight 0. No verdict is ever read as 0.
+    """
+
+    def __init__(self, judge: Judge, *, weights: dict[str, float] | None = None) -> None:
+        """Choose what is asked.
+
+        Args:
+            judge: any judge; the pictures are handed to it as files in a temporary folder.
+            weights: weight of each metric in the total; 0 asks only to log it. Default: 1 for each of its metrics.
+
+        Raises:
+            UserError: when the judge has no such metric.
+        """
+        self.judge = judge
+        self.name = f"the judge {judge.name}"
+        self.weights = checked_weights(weights, default=dict.fromkeys(judge.metrics, 1.0), owner=self.name)
+        unknown = sorted(set(self.weights) - set(judge.metrics))
+        if unknown:
+            raise UserError(
+                f"expected weights for some of the metrics {', '.join(judge.metrics)} of {self.name}, got "
+                f"{', '.join(unknown)}"
+            )
+
+    @property
+    def fingerprint(self) -> str:
+        """Hash of the judge's own fingerprint and the weights."""
+        return stable_hash([self.judge.fingerprint, self.weights])
+
+    def __call__(
+        self, *, cases: Sequence[Case], references: Sequence[list[Image]], images: Sequence[Image]
+    ) -> RewardOutput:
+        """Score `images`.
+
+        Raises:
+            UserError: when the verdicts are not one per request, in the requests' order.
+        """
+        with tempfile.TemporaryDirectory(prefix="gnomon-judge-") as folder:
+            requests = _requests(Path(folder), tuple(self.weights), cases, references, images)
+            verdicts = self.judge.judge(requests)
+        _check_order(self.name, requests, verdicts)
+        values = torch.full((len(self.weights), len(images)), torch.nan, dtype=torch.float64)
+        reasons: dict[int, str] = {}
+        for place, verdict in enumerate(verdicts):
+            row, column = divmod(place, len(self.weights))
+            if verdict.status == "ok" and verdict.value is not None:
+                values[column, row] = verdict.value
+            elif self.weights[verdict.metric]:
+                why = f"{verdict.metric}: {verdict.status}" + (f" ({verdict.rationale})" if verdict.rationale else "")
+                reasons[row] = "; ".join(filter(None, (reasons.get(row), why)))
+        breakdown: dict[str, Tensor] = dict(zip(self.weights, values, strict=True))
+        failed = torch.tensor([row in reasons for row in range(len(images))], dtype=torch.bool)
+        return RewardOutput(weighted_sum(breakdown, self.weights), breakdown, failed, reasons)
+
+
+def _requests(
+    folder: Path,
+    metrics: Sequence[str],
+    cases: Sequence[Case],
+    references: Sequence[list[Image]],
+    images: Sequence[Image],
+) -> list[JudgeRequest]:
+    """Write the pictures and ask about each of them, metric by metric, in order of rows."""
+    written: dict[int, str] = {}  # members of a group share their references; each is written once
+
+    def write(picture: Image) -> str:
+        if id(picture) not in written:
+            written[id(picture)] = f"{len(written)}.png"
+            save_png(picture, folder / written[id(picture)])
+        return written[id(picture)]
+
+    requests = []
+    for row, (case, pictures, image) in enumerate(zip(cases, references, images, strict=True)):
+        named = zip(pictures, case.references or [Reference(path="-")] * len(pictures), strict=True)
+        moved = [reference.model_copy(update={"path": write(picture)}) for picture, reference in named]
+        path = write(image)
+        candidate = Candidate(case_id=case.id, generator=_GENERATOR, seed=row, path=path)
+        asked = case.model_copy(update={"references": moved})
+        requests += [JudgeRequest(asked, folder, candidate, folder / path, metric) for metric in metrics]
+    return requests
+
+
+def _check_order(name: str, requests: Sequence[JudgeRequest], verdicts: Sequence[Verdict]) -> None:
+    asked = [(request.case.id, request.candidate.seed, request.metric) for request in requests]
+    answered = [(verdict.case_id, verdict.seed, verdict.metric) for verdict in verdicts]
+    if asked != answered:
+        place = next((k for k, pair in enumerate(zip(asked, answered, strict=False)) if pair[0] != pair[1]), None)
+        what = "" if place is None else f"; number {place} is about {answered[place]} instead of {asked[place]}"
+        raise UserError(
+            f"expected one verdict per request in the requests' order from {name}, got {len(answered)} verdicts for "
+            f"{len(asked)} requests{what}"
+        )

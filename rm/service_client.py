@@ -1,0 +1,312 @@
+"""A client of reward services that loses and reorders nothing; :mod:`rm.service` is what goes over the wire."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import random
+import re
+import ssl
+import threading
+from collections import Counter
+from collections.abc import Coroutine, Sequence
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from email.utils import parsedate_to_datetime
+from functools import cache
+from typing import Any, TypeVar
+
+import httpx
+from PIL import Image
+
+from gnomon.errors import UserError
+from rm.service import PATH, ScoreItem, ScoreRequest, ScoreResult, encode_picture, match_results
+
+MAX_ANSWER_BYTES = 64 * 2**20
+"""A larger answer is not read: scores of a chunk fit into kilobytes."""
+
+_Value = TypeVar("_Value")
+_JITTER = random.Random()  # of its own: the global one belongs to the user
+# Reading the machine's certificates takes a while, and http needs none.
+_NO_CERTIFICATES = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+_certificates = cache(httpx.create_ssl_context)
+
+
+@dataclass(frozen=True, eq=False)
+class ScoreTask:
+    """One picture to score, not encoded yet; the attributes are those of :class:`ScoreItem`."""
+
+    id: str
+    instruction: str
+    references: Sequence[Image.Image]
+    candidate: Image.Image
+    meta: dict[str, Any] = field(default_factory=dict)
+
+
+class _RefusedError(Exception):
+    """The service said no for good: asking again would change nothing."""
+
+
+class _TroubleError(Exception):
+    """Something that may pass: `wait` seconds were asked for, or none; `answered` tells an overload from an outage."""
+
+    def __init__(self, reason: str, *, wait: float = 0.0, answered: bool = True) -> None:
+        super().__init__(reason)
+        self.wait, self.answered = wait, answered
+
+
+@dataclass(frozen=True)
+class ScoreClient:
+    """Asks a service to score pictures: in chunks, some of them at once, again where it may help.
+
+    An answer of 408, 429 or 5xx, a connection that breaks, a body that is no JSON and silence for `timeout` seconds are
+    tried again, after waiting `backoff`, twice that, and so on up to `longest_wait` (or as long as `Retry-After` says).
+    Once a chunk has had no answer at all in all of its tries, the service counts as down and further chunks get one
+    try each until it answers again.
+
+    Attributes:
+        url: where the service is, such as "http://127.0.0.1:8000"; the path `/v1/score` is added.
+        dimensions: what is asked for; None for all that the service has.
+        chunk_size: pictures per request.
+        max_concurrency: requests at once.
+        timeout: seconds for one whole request, from connecting to the last byte.
+        max_retries: further tries per request.
+        backoff: seconds before the first of them; about 3 minutes pass until the eighth.
+        longest_wait: seconds between two tries, at most.
+        api_key_variable: name of the environment variable that holds a key, sent as a bearer token; None for no key.
+    """
+
+    url: str
+    dimensions: tuple[str, ...] | None = None
+    chunk_size: int = 16
+    max_concurrency: int = 4
+    timeout: float = 120.0
+    max_retries: int = 8
+    backoff: float = 1.0
+    longest_wait: float = 60.0
+    api_key_variable: str | None = None
+
+    def __post_init__(self) -> None:
+        """Check the settings.
+
+        Raises:
+            UserError: names the setting. Neither a password in the address nor a key is ever repeated.
+        """
+        try:
+            url = httpx.URL(self.url)
+        except httpx.InvalidURL:
+            url = httpx.URL("")
+        if "@" in self.url:
+            raise UserError(
+                "expected an address without user and password, since configs are kept; use api_key_variable"
+            )
+        if url.scheme not in ("http", "https") or not url.host or url.query or url.fragment:
+            raise UserError(f"expected an address such as http://127.0.0.1:8000 as url, got {self.url!r}")
+        for name in ("chunk_size", "max_concurrency", "timeout", "backoff", "longest_wait"):
+            if not getattr(self, name) > 0:
+                raise UserError(f"expected {name} above 0, got {getattr(self, name)}")
+        if self.max_retries < 0:
+            raise UserError(f"expected max_retries of 0 or more, got {self.max_retries}")
+        self._key()
+
+    def _key(self) -> str | None:
+        """Read the key where it is used, so that no object and no message holds it."""
+        if self.api_key_variable is None:
+            return None
+        if not re.fullmatch(r"[A-Z][A-Z0-9_]*", self.api_key_variable):
+            raise UserError(
+                "expected the NAME of an environment variable as api_key_variable, in capitals, not a key itself"
+            )
+        key = os.environ.get(self.api_key_variable, "")
+        if not re.fullmatch(r"[!-~]+", key):
+            raise UserError(
+                f"expected a key of visible ASCII characters in the environment variable {self.api_key_variable}"
+            )
+        return key
+
+    def score(self, tasks: Sequence[ScoreTask]) -> list[ScoreResult]:
+        """Return one result per task, in the tasks' order; what could not be scored has its `error`.
+
+        Every score that was asked for is there and finite, or the item is an error.
+
+        Raises:
+            ValueError: when two tasks share an id.
+        """
+        repeated = [task for task, count in Counter(task.id for task in tasks).items() if count > 1]
+        if repeated:
+            raise ValueError(f"expected tasks with different ids, got {', '.join(repeated[:3])} more than once")
+        return _run(self._score(tasks))
+
+    async def _score(self, tasks: Sequence[ScoreTask]) -> list[ScoreResult]:
+        key = self._key()
+        headers = {"Content-Type": "application/json"} | ({"Authorization": f"Bearer {key}"} if key else {})
+        near = httpx.URL(self.url).host in ("localhost", "127.0.0.1", "::1")
+        chunks = [tasks[start : start + self.chunk_size] for start in range(0, len(tasks), self.chunk_size)]
+        # A proxy of the environment is for far machines only.
+        verify = _certificates() if self.url.startswith("https") else _NO_CERTIFICATES
+        async with httpx.AsyncClient(headers=headers, timeout=None, trust_env=not near, verify=verify) as http:
+            call = _Call(self, http, asyncio.Semaphore(self.max_concurrency), key)
+            async with asyncio.TaskGroup() as group:
+                jobs = [group.create_task(call.chunk(chunk)) for chunk in chunks]
+        return [result for job in jobs for result in job.result()]
+
+
+@dataclass
+class _Call:
+    """One call of :meth:`ScoreClient.score`: what its chunks share."""
+
+    client: ScoreClient
+    http: httpx.AsyncClient
+    places: asyncio.Semaphore
+    key: str | None
+    down: bool = False
+
+    async def chunk(self, tasks: Sequence[ScoreTask]) -> list[ScoreResult]:
+        """Score some tasks with one request (and its retries)."""
+        async with self.places:  # pictures are encoded when it is their turn: all of them together may not fit
+            items, broken = await asyncio.to_thread(_encode, tasks)
+            found = dict(broken)
+            if items:
+                found |= await self._results(items)
+        return [found[task.id] for task in tasks]
+
+    async def _results(self, items: list[ScoreItem]) -> dict[str, ScoreResult]:
+        dimensions = self.client.dimensions
+        request = ScoreRequest(items=items, dimensions=None if dimensions is None else list(dimensions))
+        try:
+            results = await self._persist(request.model_dump_json().encode())
+        except _RefusedError as error:
+            return {item.id: ScoreResult(id=item.id, error=str(error)) for item in items}
+        return match_results([item.id for item in items], results, dimensions)
+
+    async def _persist(self, body: bytes) -> list[Any]:
+        client, tries = self.client, 0
+        while True:
+            tries += 1
+            try:
+                results = await self._once(body)
+            except _TroubleError as trouble:
+                self.down &= not trouble.answered
+                if tries > client.max_retries or self.down:
+                    self.down |= not trouble.answered
+                    raise _RefusedError(f"{trouble} ({tries} {'tries' if tries > 1 else 'try'})") from trouble
+                pause = min(client.backoff * 2.0 ** (tries - 1), client.longest_wait)
+                # A little apart, so that what failed together does not come back together.
+                pause = max(pause * _JITTER.uniform(0.75, 1.0), min(trouble.wait, client.longest_wait))
+                await asyncio.sleep(pause)
+            else:
+                self.down = False
+                return results
+
+    async def _once(self, body: bytes) -> list[Any]:
+        """Ask once; the results are not checked yet."""
+        client = self.client
+        try:
+            async with asyncio.timeout(client.timeout):
+                async with self.http.stream("POST", client.url.rstrip("/") + PATH, content=body) as response:
+                    content = await _read(response)
+        except TimeoutError as error:
+            raise _TroubleError(f"no answer within {client.timeout:g} seconds", answered=False) from error
+        except (httpx.TransportError, httpx.DecodingError) as error:
+            reason = (
+                f"no connection to {client.url}" if isinstance(error, httpx.ConnectError) else "the connection broke"
+            )
+            raise _TroubleError(f"{reason}: {self._clean(str(error))}", answered=False) from error
+        status = response.status_code
+        if status != 200:
+            said = f"HTTP {status}: {self._clean(content.decode(errors='replace')) or response.reason_phrase}"
+            if status in (408, 429) or status >= 500:
+                raise _TroubleError(said, wait=retry_after(response.headers.get("Retry-After")))
+            raise _RefusedError(said)
+        return self._parse(content)
+
+    def _parse(self, content: bytes) -> list[Any]:
+        try:
+            answer = json.loads(content)
+        except ValueError as error:
+            raise _TroubleError(f"an answer that is no JSON ({len(content)} bytes)") from error
+        if not isinstance(answer, dict) or not isinstance(answer.get("results"), list):
+            raise _RefusedError("an answer without a list of results")
+        return list(answer["results"])
+
+    def _clean(self, text: str) -> str:
+        """Cut a text of the service down to one short line without our key."""
+        shown = text if self.key is None else text.replace(self.key, "***")
+        return " ".join("".join(c if c.isprintable() else " " for c in shown).split())[:200]
+
+
+async def _read(response: httpx.Response) -> bytes:
+    content = bytearray()
+    async for block in response.aiter_bytes():
+        content += block
+        if len(content) > MAX_ANSWER_BYTES:
+            raise _RefusedError(f"an answer of more than {MAX_ANSWER_BYTES:,} bytes")
+    return bytes(content)
+
+
+def _encode(tasks: Sequence[ScoreTask]) -> tuple[list[ScoreItem], dict[str, ScoreResult]]:
+    """Encode tasks; those with a picture that cannot be encoded become errors at once."""
+    known: dict[int, str] = {}  # the members of a group share their references
+
+    def encode(image: Image.Image) -> str:
+        if id(image) not in known:
+            known[id(image)] = encode_picture(image)
+        return known[id(image)]
+
+    items, broken = [], {}
+    for task in tasks:
+        try:
+            references = [encode(picture) for picture in task.references]
+            candidate = encode_picture(task.candidate)
+        except (ValueError, OSError) as error:
+            broken[task.id] = ScoreResult(id=task.id, error=f"a picture that cannot be sent: {error}")
+            continue
+        items.append(
+            ScoreItem(
+                id=task.id,
+                instruction=task.instruction,
+                references=references,
+                candidate=candidate,
+                meta=task.meta,
+            )
+        )
+    return items, broken
+
+
+def retry_after(header: str | None) -> float:
+    """Return the seconds that a `Retry-After` header asks for (RFC 9110, 10.2.3: a number or a date); 0 for none."""
+    if header is None:
+        return 0.0
+    try:
+        return max(0.0, float(int(header)))
+    except ValueError:
+        pass
+    try:
+        when = parsedate_to_datetime(header)
+    except ValueError:
+        return 0.0
+    return max(0.0, (when.replace(tzinfo=when.tzinfo or UTC) - datetime.now(UTC)).total_seconds())
+
+
+def _run(coroutine: Coroutine[Any, Any, _Value]) -> _Value:
+    """Run to the end, also where a loop is running already (a notebook): then in a thread of its own."""
+    try:
+        asyncio.get_running_loop()
+    except RuntimeError:
+        return asyncio.run(coroutine)
+    outcome: list[_Value] = []
+    errors: list[BaseException] = []
+
+    def work() -> None:
+        try:
+            outcome.append(asyncio.run(coroutine))
+        except BaseException as error:  # it is raised again in the thread that waits
+            errors.append(error)
+
+    thread = threading.Thread(target=work, name="gnomon-score")
+    thread.start()
+    thread.join()
+    if errors:
+        raise errors[0]
+    return outcome[0]

@@ -1,0 +1,88 @@
+"""Groups are judged as they are finished, and their rewards come back in the order of the rows."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import pytest
+import torch
+from PIL import Image
+
+from gnomon.errors import UserError
+from gnomon.records import Case, Text
+from rl.judging import GroupScoring, check_failures_of_all_ranks, gather_columns, gather_rewards
+from rl.ranks import gather_rows
+from rl.rewards import RewardOutput
+from rl.scoring import OverlappedScoring
+
+
+class Grey:
+    """The grey value, which is the row in these tests; odd rows of 10 and above fail."""
+
+    def __init__(self) -> None:
+        self.calls: list[list[str]] = []
+
+    def __call__(
+        self, *, cases: Sequence[Case], references: Sequence[list[Image.Image]], images: Sequence[Image.Image]
+    ) -> RewardOutput:
+        self.calls.append([case.id for case in cases])
+        values = torch.tensor([float(image.getpixel((0, 0))[0]) for image in images])  # type: ignore[index]
+        failed = (values >= 10) & (values % 2 == 1)
+        reasons = {row: f"odd {int(values[row])}" for row in failed.nonzero().flatten().tolist()}
+        return RewardOutput(values, {"grey": values * 2}, failed, reasons)
+
+
+def case(name: str) -> Case:
+    return Case(id=name, benchmark="toy", task="x", instruction=Text(en="x"))
+
+
+CASES = [case(name) for name in "aaabbbcc"]
+IMAGES = [Image.new("RGB", (4, 4), (value, 0, 0)) for value in (0, 1, 2, 3, 10, 11, 12, 13)]
+
+
+@pytest.mark.parametrize("overlap", [True, False])
+def test_groups_that_finish_out_of_order_are_judged_whole_and_come_back_in_rows(overlap: bool) -> None:
+    reward = Grey()
+    with OverlappedScoring(reward, overlap=overlap) as scoring:
+        groups = GroupScoring(scoring, CASES, [[]] * 8, by_group=True)
+        for rows in ([3, 0], [4, 5, 6, 7], [1, 2]):
+            groups.add(rows, [IMAGES[row] for row in rows])
+        output = groups.result()
+    assert reward.calls == [["b"] * 3, ["c"] * 2, ["a"] * 3]
+    assert output.failed.nonzero().flatten().tolist() == [5, 7]
+    assert output.reasons == {5: "odd 11", 7: "odd 13"}
+    valid = ~output.failed
+    assert output.total[valid].tolist() == [0, 1, 2, 3, 10, 12]
+    assert output.breakdown["grey"][valid].tolist() == [0, 2, 4, 6, 20, 24]
+
+
+def test_without_groups_everything_is_judged_in_one_call() -> None:
+    reward = Grey()
+    with OverlappedScoring(reward, overlap=False) as scoring:
+        groups = GroupScoring(scoring, CASES, [[]] * 8, by_group=False)
+        groups.add(range(8), IMAGES)
+        assert groups.result().total[:5].tolist() == [0, 1, 2, 3, 10]
+    assert reward.calls == [[each.id for each in CASES]]
+
+
+def test_with_one_process_what_is_gathered_is_what_was_there() -> None:
+    output = RewardOutput(
+        torch.tensor([1.0, torch.nan], dtype=torch.float64),
+        {"total": torch.tensor([3.0, torch.nan], dtype=torch.float64)},  # a part may be called like that
+        torch.tensor([False, True]),
+        {1: "broken"},
+    )
+    everyone = gather_rewards(output, torch.device("cpu"))
+    assert everyone.total[0] == 1
+    assert everyone.breakdown["total"][0] == 3
+    assert everyone.failed.tolist() == [False, True]
+    columns = {"b": torch.tensor([1.0, 2.0]), "a": torch.tensor([3.0, 4.0])}
+    gathered = gather_columns(columns, torch.device("cpu"), gather_rows)
+    assert {name: values.tolist() for name, values in gathered.items()} == {"a": [3.0, 4.0], "b": [1.0, 2.0]}
+
+
+def test_the_budget_of_failures_counts_all_pictures() -> None:
+    failed = [("a", 'too "dark"'), ("b", 'too "dark"')]
+    check_failures_of_all_ranks(Grey(), failed, 20, 0.1)
+    with pytest.raises(UserError, match=r'Grey failed on 2 of 19 .* 2 x too "dark" \(a, b\)'):
+        check_failures_of_all_ranks(Grey(), failed, 19, 0.1)
