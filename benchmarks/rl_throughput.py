@@ -204,14 +204,20 @@ def build_cases(folder: Path, count: int = 8) -> Path:
     return folder
 
 
-def make_training(editor: dict[str, Any], *, prompts: int = 2, candidates: int = 8, window: int = 2) -> PolicyTraining:
+def make_training(
+    editor: dict[str, Any], *, prompts: int = 2, candidates: int = 8, window: int = 2, micro_batch_size: int = 8
+) -> PolicyTraining:
     """Make the fixed training: Flow-GRPO with an average of the adapter."""
     return PolicyTraining(
         DiffusersGenerator(**editor),
         Brightness(),
         algorithm=FlowGRPO(ratio_tolerance=1e-4),
         rollout=RolloutSettings(
-            num_prompts=prompts, num_candidates=candidates, micro_batch_size=8, window_size=window, window_last=0
+            num_prompts=prompts,
+            num_candidates=candidates,
+            micro_batch_size=micro_batch_size,
+            window_size=window,
+            window_last=0,
         ),
         lora=LoraSettings(rank=16, alpha=16),
         ema=EmaSettings(),
@@ -268,9 +274,8 @@ def measure_memory(editor: dict[str, Any], cases: Path, folder: Path) -> None:
     """Print the most bytes in tensors at once, by size of the group and by steps kept."""
     print("peak tensor memory beside the weights, MiB")
     for candidates, window in [*((size, 2) for size in GROUP_SIZES), (16, 4)]:
-        training = make_training({**editor, "batch_size": 4}, prompts=1, candidates=candidates, window=window)
-        training.rollout = RolloutSettings(
-            num_prompts=1, num_candidates=candidates, micro_batch_size=4, window_size=window, window_last=0
+        training = make_training(
+            {**editor, "batch_size": 4}, prompts=1, candidates=candidates, window=window, micro_batch_size=4
         )
         peaks: dict[str, int] = {}
 
