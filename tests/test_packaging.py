@@ -6,10 +6,13 @@ import subprocess
 import sys
 import sysconfig
 import tarfile
+import tomllib
 import zipfile
 from pathlib import Path
 
 import pytest
+from packaging.requirements import Requirement
+from packaging.utils import canonicalize_name
 
 PACKAGES = ("gnomon", "rm", "bench", "rl", "data_build")
 # What in a package folder is code or data to ship; caches and editors' leftovers are not.
@@ -93,3 +96,14 @@ def test_importing_the_packages_imports_no_torch(repository: Path) -> None:
     source = f"import sys, {', '.join(PACKAGES)}; sys.exit('torch' in sys.modules)"
 
     assert subprocess.run([sys.executable, "-c", source], cwd=repository).returncode == 0
+
+
+def test_every_requirement_has_a_tested_version(repository: Path) -> None:
+    project = tomllib.loads((repository / "pyproject.toml").read_text())["project"]
+    groups = [project["dependencies"], *project["optional-dependencies"].values()]
+    lines = (repository / "constraints.txt").read_text().splitlines()
+    tested = dict(line.split("==") for line in lines if not line.startswith("#"))
+    versions = {canonicalize_name(name): version for name, version in tested.items()}
+    for requirement in (Requirement(text) for group in groups for text in group):
+        if requirement.name != "gnomon":
+            assert versions[canonicalize_name(requirement.name)] in requirement.specifier, requirement
