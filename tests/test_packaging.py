@@ -107,3 +107,12 @@ def test_every_requirement_has_a_tested_version(repository: Path) -> None:
     for requirement in (Requirement(text) for group in groups for text in group):
         if requirement.name != "gnomon":
             assert versions[canonicalize_name(requirement.name)] in requirement.specifier, requirement
+
+
+def test_the_repository_holds_no_links(repository: Path) -> None:
+    if not (repository / ".git").exists():
+        pytest.skip("not a git checkout")
+    listed = subprocess.run(["git", "ls-files", "--stage"], cwd=repository, capture_output=True, text=True, check=True)
+
+    # Mode 120000 is a symbolic link: it leads out of a clone, or to what only one machine has.
+    assert [line for line in listed.stdout.splitlines() if line.startswith("120000")] == []
