@@ -38,7 +38,7 @@ from rl.loading import (
     set_guidance,
     weights_hash,
 )
-from rl.lora import adapter_hash
+from rl.lora import adapter_hash, check_lora_fits
 from rl.samplers import ode_step
 
 _DTYPES = {"float32": torch.float32, "bfloat16": torch.bfloat16, "float16": torch.float16}
@@ -212,19 +212,13 @@ class DiffusersGenerator:
         """Load a LoRA, of a folder, a file or the hub, as any user of diffusers would.
 
         Raises:
-            UserError: when the pipeline cannot take one, or none of its weights found a place.
+            UserError: when the pipeline cannot take one, or not all of its weights found a place.
         """
         try:
             self.pipeline.load_lora_weights(lora)
         except (AttributeError, OSError, ValueError) as error:
             raise UserError(f"could not load the LoRA at {lora} into {self.model}: {error}") from error
-        # Weights whose names fit nothing load as nothing at all, with no more than a warning.
-        if not any("lora_" in name for name, _ in self.transformer.named_parameters()):
-            raise UserError(
-                f"expected a LoRA in diffusers' format at {lora}, but none of its weights fit the transformer of "
-                f"{self.model}; export it with `gnomon rl export`"
-            )
-
+        check_lora_fits(self.pipeline, lora)
         self._lora = {"name": lora, "weights": adapter_hash(self.transformer)}
 
     @property

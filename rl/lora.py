@@ -169,6 +169,29 @@ def _sort_metadata(file: Path) -> None:
     file.write_bytes(len(text).to_bytes(8, "little") + text + content[8 + length :])
 
 
+def check_lora_fits(pipeline: Any, lora: str) -> None:
+    """Compare a LoRA with what a pipeline has made of it after `load_lora_weights`.
+
+    Weights whose names fit nothing are left out there with no more than a line in the log; a layer of which only one
+    factor fits keeps the other one without numbers, on the "meta" device.
+
+    Raises:
+        UserError: when not every weight found its place, or some are missing.
+    """
+    given = [name for name in pipeline.lora_state_dict(lora) if "lora" in name and not name.endswith("alpha")]
+    models = (part for part in pipeline.components.values() if isinstance(part, torch.nn.Module))
+    latest = list(getattr(pipeline.transformer, "peft_config", None) or [None])[-1]
+    bound = [weight for model in models for name, weight in model.named_parameters() if latest in name.split(".")]
+    missing = sum(weight.is_meta for weight in bound)
+    if bound and len(bound) == len(given) and not missing:
+        return
+    what = f"only {len(bound)} of its {len(given)} weights fit" if bound else "none of its weights fit"
+    raise UserError(
+        f"expected a LoRA in diffusers' format at {lora}, but {f'{missing} weights are missing' if missing else what} "
+        f"for {type(pipeline).__name__}; export it with `gnomon rl export`"
+    )
+
+
 def adapter_state(transformer: torch.nn.Module) -> dict[str, Tensor]:
     """Return the adapter's weights by PEFT's names."""
     state: dict[str, Tensor] = get_peft_model_state_dict(transformer)

@@ -463,7 +463,7 @@ class PolicyTraining(LightningModule):
             {
                 "the trainer": {
                     "reward_mean": valid.mean(),
-                    "reward_std": valid.std(correction=0),
+                    "reward_std": valid.std(correction=0) if len(valid) else valid.mean(),  # NaN, as of nothing
                     "group_std": advantages.group_std.mean(),
                     "zero_std_groups": advantages.zero_std.double().mean(),
                     "failed": rewards.failed.double().sum(),

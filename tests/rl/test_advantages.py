@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from typing import get_args
+
 import numpy as np
 import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from rl.advantages import gdpo_advantages, group_advantages
+from rl.advantages import StdMode, gdpo_advantages, group_advantages
 
 rewards_in_a_group = st.lists(st.floats(-10, 10), min_size=2, max_size=12)
 
@@ -40,6 +42,21 @@ def test_a_constant_group_has_exactly_zero_advantage_where_float32_would_not() -
     result = group_advantages(rewards, ["a"] * 12, epsilon=0.0)
     assert torch.equal(result.values, torch.zeros(12, dtype=torch.float64))
     assert result.zero_std.tolist() == [True]
+
+
+def test_rewards_far_from_0_that_hardly_differ_have_a_real_spread_where_a_running_sum_of_squares_has_none() -> None:
+    rewards = torch.full((5,), 1000.1)
+    rewards[-1] += 2e-4
+    squares = (rewards.square().mean() - rewards.mean() ** 2).item()
+    assert isinstance(max(squares, -1.0) ** 0.5, complex)  # the square root of a variance below 0
+    for mode in get_args(StdMode):
+        result = group_advantages(rewards, ["a"] * 5, std_mode=mode)
+        np.testing.assert_allclose(result.group_std.numpy(), [np.std(rewards.double().numpy())])
+        assert bool(result.values.isfinite().all())
+        assert result.values[-1] > 0 > result.values[0]
+    apart = gdpo_advantages({"x": rewards}, {"x": 1.0}, ["a"] * 5)
+    assert bool(apart.values.isfinite().all())
+    assert apart.values[-1] > 1
 
 
 def test_a_group_of_one_has_zero_advantage() -> None:

@@ -86,6 +86,19 @@ def test_applied_swaps_and_restores_to_the_bit_also_after_an_error() -> None:
         assert torch.equal(average.weights[name], averaged[name])
 
 
+def test_it_can_be_applied_and_moved_again_and_again() -> None:
+    layer = torch.nn.Linear(3, 2)
+    average = AdapterAverage(dict(layer.named_parameters()), decay=0.5)
+    for step in range(1, 4):
+        change(dict(layer.named_parameters()), 0.1)
+        average.update(step)
+        before = {name: value.detach().clone() for name, value in layer.named_parameters()}
+        for _ in range(2):
+            with average.applied():
+                assert all(torch.equal(value, average.weights[name]) for name, value in layer.named_parameters())
+            assert all(torch.equal(value, before[name]) for name, value in layer.named_parameters())
+
+
 def test_a_reloaded_average_goes_on_like_the_one_that_was_saved() -> None:
     weights = make_weights()
     average = AdapterAverage(weights, decay=0.9, every=2)

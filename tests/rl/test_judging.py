@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
 import pytest
 import torch
@@ -54,6 +55,27 @@ def test_groups_that_finish_out_of_order_are_judged_whole_and_come_back_in_rows(
     valid = ~output.failed
     assert output.total[valid].tolist() == [0, 1, 2, 3, 10, 12]
     assert output.breakdown["grey"][valid].tolist() == [0, 2, 4, 6, 20, 24]
+
+
+def test_case_references_and_picture_of_a_row_stay_together() -> None:
+    numbers = [5, 3, 9, 1, 7, 2]
+    cases = [case(f"{number}") for number in numbers]
+    pictures = [Image.new("RGB", (4, 4), (number, 0, 0)) for number in numbers]
+    references = [[Image.new("RGB", (4, 4), (0, number, 0)), Image.new("RGB", (4, 4))] for number in numbers]
+    seen: list[tuple[str, int, int]] = []
+
+    def look(*, cases: Sequence[Case], references: Sequence[list[Image.Image]], images: Sequence[Image.Image]) -> Any:
+        for each, (source, _), image in zip(cases, references, images, strict=True):
+            seen.append((each.id, source.getpixel((0, 0))[1], image.getpixel((0, 0))[0]))  # type: ignore[index]
+        values = torch.tensor([float(each.id) for each in cases])
+        return RewardOutput(values, {}, torch.zeros(len(cases), dtype=torch.bool))
+
+    with OverlappedScoring(look) as scoring:
+        groups = GroupScoring(scoring, cases, references, by_group=True)
+        for rows in ([4, 1], [0], [5, 3, 2]):
+            groups.add(rows, [pictures[row] for row in rows])
+        assert groups.result().total.tolist() == numbers
+    assert sorted(seen) == sorted((str(number), number, number) for number in numbers)
 
 
 def test_without_groups_everything_is_judged_in_one_call() -> None:

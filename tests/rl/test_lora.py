@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -11,7 +12,8 @@ import torch
 from diffusers import Flux2KleinPipeline
 from PIL.Image import Image
 from safetensors import safe_open
-from safetensors.torch import save_file
+from safetensors.torch import load_file, save_file
+from torch import Tensor
 
 from gnomon.errors import UserError
 from gnomon.records import Case, Text
@@ -163,6 +165,63 @@ def test_a_file_whose_names_fit_nothing_is_refused_and_not_loaded_as_nothing(
     save_file(state, tmp_path / WEIGHTS_NAME)
     with pytest.raises(UserError, match="none of its weights fit"):
         DiffusersGenerator(**generator_settings, lora=str(tmp_path))
+
+
+def written(generator: DiffusersGenerator, folder: Path) -> dict[str, Tensor]:
+    save_lora(trained(generator).pipeline, folder)
+    weights: dict[str, Tensor] = load_file(folder / WEIGHTS_NAME)
+    return weights
+
+
+def rename_a_layer(weights: dict[str, Tensor]) -> dict[str, Tensor]:
+    return {name.replace(".attn.to_q.", ".attn.to_query."): value for name, value in weights.items()}
+
+
+def address_half_of_the_layers_to_another_model(weights: dict[str, Tensor]) -> dict[str, Tensor]:
+    return {
+        name.replace("transformer.", "unet.", 1) if ".attn." in name else name: value for name, value in weights.items()
+    }
+
+
+def lose_a_factor(weights: dict[str, Tensor]) -> dict[str, Tensor]:
+    return {name: value for name, value in weights.items() if ".attn.to_q.lora_B" not in name}
+
+
+@pytest.mark.parametrize(
+    ("spoil", "message"),
+    [
+        (rename_a_layer, "only 26 of its 28 weights fit"),
+        (address_half_of_the_layers_to_another_model, "only 8 of its 28 weights fit"),
+        (lose_a_factor, "1 weights are missing"),
+    ],
+)
+def test_a_file_of_which_only_a_part_fits_is_refused_and_not_loaded_in_part(
+    spoil: Callable[[dict[str, Tensor]], dict[str, Tensor]],
+    message: str,
+    generator: DiffusersGenerator,
+    generator_settings: dict[str, Any],
+    tmp_path: Path,
+) -> None:
+    save_file(spoil(written(generator, tmp_path)), tmp_path / WEIGHTS_NAME)
+    with pytest.raises(UserError, match=message):
+        DiffusersGenerator(**generator_settings, lora=str(tmp_path))
+
+
+@pytest.mark.filterwarnings("ignore:Already found a `peft_config`")
+def test_what_is_loaded_is_what_was_trained_to_the_bit_and_a_second_adapter_finds_its_place_too(
+    generator: DiffusersGenerator, generator_settings: dict[str, Any], tmp_path: Path
+) -> None:
+    weights = written(generator, tmp_path)
+    loaded = DiffusersGenerator(**generator_settings, lora=str(tmp_path))
+    loaded.load_lora(str(tmp_path))
+    for place in (0, 1):
+        found = {
+            name.replace(f".default_{place}.", "."): value
+            for name, value in loaded.transformer.named_parameters()
+            if f".default_{place}." in name
+        }
+        assert found.keys() == {name.removeprefix("transformer.") for name in weights}
+        assert all(torch.equal(value, weights[f"transformer.{name}"]) for name, value in found.items())
 
 
 def test_the_same_adapter_has_the_same_bytes_in_every_process(generator: DiffusersGenerator, tmp_path: Path) -> None:

@@ -156,6 +156,27 @@ def test_a_guarded_loss_is_clipped_masked_and_divided_by_the_batch() -> None:
     assert not torch.autograd.grad(clipped.loss, policy)[0].any()
 
 
+@pytest.mark.parametrize("sampler", SAMPLERS[:2], ids=lambda sampler: sampler.kind)
+def test_rows_at_different_time_steps_are_guarded_each_by_itself(sampler: StochasticSampler) -> None:
+    now, after, advantages = torch.tensor([0.9, 0.4]), torch.tensor([0.6, 0.3]), torch.tensor([1.0, -0.5])
+    policy = noise_for(("old",), SHAPE) + 0.1 * noise_for(("change",), SHAPE)
+
+    def loss_of(rows: slice) -> LossOutput:
+        x, z, old_policy = (noise_for((name,), SHAPE)[rows] for name in ("x", "z", "old"))
+        old = sampler.step(x, old_policy, now[rows], after[rows], noise=z, sigma_max=0.9)
+        new = sampler.step(x, policy[rows], now[rows], after[rows], sample_next=old.sample_next, sigma_max=0.9)
+        return guard_loss(
+            new.mean, old.mean, old.sample_next, new.std, (now - after)[rows], advantages[rows],
+            clip_low=10.0, clip_high=10.0,
+        )  # fmt: skip
+
+    together, first, second = (loss_of(rows) for rows in (slice(0, 2), slice(0, 1), slice(1, 2)))
+    torch.testing.assert_close(together.loss, (first.loss + second.loss) / 2)
+    torch.testing.assert_close(
+        together.metrics["ratio_mean"], (first.metrics["ratio_mean"] + second.metrics["ratio_mean"]) / 2
+    )
+
+
 def test_guarded_shapes_that_would_broadcast_are_refused() -> None:
     mean, row = torch.zeros(SHAPE), torch.ones(2)
     with pytest.raises(ValueError, match="one shape"):
@@ -242,6 +263,18 @@ def test_nft_without_an_advantage_does_not_move_and_a_masked_sample_adds_nothing
     assert (gradient != 0).flatten(1).any(dim=1).tolist() == [True, False]
 
 
+def test_nft_rows_at_different_time_steps_count_each_by_itself() -> None:
+    policy, old, _, clean = nft_inputs()
+    sigma, advantages = torch.tensor([0.9, 0.2]), torch.tensor([2.0, -1.0])
+    noised = (1 - sigma)[:, None, None] * clean + sigma[:, None, None] * noise_for(("e",), SHAPE)
+    together = nft_loss(policy, old, noised, clean, sigma, advantages, **NFT).loss
+    alone = [
+        nft_loss(policy[rows], old[rows], noised[rows], clean[rows], sigma[row].item(), advantages[rows], **NFT).loss
+        for row, rows in enumerate((slice(0, 1), slice(1, 2)))
+    ]
+    torch.testing.assert_close(together, (alone[0] + alone[1]) / 2)
+
+
 def test_nft_stays_float32_with_sixteen_bit_velocities_and_float64_advantages() -> None:
     policy, old, noised, clean = nft_inputs()
     output = nft_loss(policy.bfloat16(), old.bfloat16(), noised, clean, 0.6, torch.ones(2, dtype=torch.float64), **NFT)
@@ -288,6 +321,20 @@ def test_the_three_kls_are_one_up_to_their_named_factors(sigma: float, sigma_nex
     torch.testing.assert_close(exact, factor * plain)
     torch.testing.assert_close(mean_space, delta * exact)
     torch.testing.assert_close(plain, ((policy - reference) ** 2).flatten(1).mean(dim=1))
+
+
+@every_sampler
+@pytest.mark.parametrize("kl", [kl_exact, kl_mean_space])
+def test_a_kl_of_rows_at_different_time_steps_is_that_of_each_row_alone(
+    kl: Callable[..., Tensor], sampler: StochasticSampler
+) -> None:
+    policy, reference = noise_for(("v",), SHAPE), noise_for(("r",), SHAPE)
+    now, after = torch.tensor([0.9, 0.4]), torch.tensor([0.6, 0.1])
+    together = kl(policy, reference, now, after, sampler, sigma_max=0.9)
+    assert together.shape == (2,)
+    for row in (0, 1):
+        each = (policy[row : row + 1], reference[row : row + 1], now[row].item(), after[row].item())
+        torch.testing.assert_close(together[row : row + 1], kl(*each, sampler, sigma_max=0.9))
 
 
 KLS: dict[str, Callable[[Tensor, Tensor], Tensor]] = {

@@ -3,17 +3,20 @@
 from __future__ import annotations
 
 import re
+from pathlib import Path
 from typing import Any
 
 import pytest
 import torch
 from PIL.Image import Image
+from safetensors.torch import load_file
 from torch import Tensor
 
 from gnomon.errors import UserError
 from gnomon.records import Case, Text
 from rl.conditioning import Conditioning
 from rl.generator import DiffusersGenerator
+from rl.lora import save_lora
 from rl.policy import TRAINED, Policy
 from rl.settings import LoraSettings
 
@@ -102,6 +105,36 @@ def test_the_state_of_copies_is_whole_and_that_of_other_copies_refused(policy: P
     assert all(torch.equal(policy.copies["old"][name], value) for name, value in state["old"].items())
     with pytest.raises(UserError, match=re.escape("copies of the adapter: old, got none")):
         policy.load_copies_state({})
+
+
+def test_dropout_is_off_so_that_training_mode_changes_nothing(
+    generator_settings: dict[str, Any], pictures: list[Image]
+) -> None:
+    generator = DiffusersGenerator(**generator_settings)
+    layers = [layer for layer in generator.transformer.modules() if isinstance(layer, torch.nn.Dropout)]
+    assert layers
+    for layer in layers:
+        layer.p = 0.5
+    conditioning = generator.condition([CASE], [pictures[:1]])
+    latents = generator.initial_latents(conditioning, [1])
+    policy = Policy(generator, LoraSettings(rank=4, alpha=8))
+    shake(policy.trained, 1)
+    generator.transformer.train()
+    in_training = generator.velocity(conditioning, latents, 1)
+    assert torch.equal(generator.velocity(conditioning, latents, 1), in_training)
+    generator.transformer.eval()
+    assert torch.equal(generator.velocity(conditioning, latents, 1), in_training)
+
+
+@pytest.mark.parametrize("in_use", [TRAINED, "old"])
+def test_what_is_saved_is_the_trained_adapter_and_no_copy(policy: Policy, in_use: str, tmp_path: Path) -> None:
+    shake(policy.trained, 1)
+    shake(policy.copies["old"], 2)
+    with policy.using(in_use):
+        saved = load_file(save_lora(policy.generator.pipeline, tmp_path))
+    expected = {f"transformer.{name.replace('.default.', '.')}": value for name, value in policy.trained.items()}
+    assert saved.keys() == expected.keys()
+    assert all(torch.equal(value, expected[name]) for name, value in saved.items())
 
 
 def test_a_model_without_gradient_checkpointing_is_refused_by_name(policy: Policy) -> None:

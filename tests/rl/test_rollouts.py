@@ -65,6 +65,20 @@ def test_the_first_ratio_is_exactly_one_for_one_and_two_references(
             assert torch.equal(torch.exp(new - old), torch.ones(len(rows)))
 
 
+@pytest.mark.parametrize("sampler", SAMPLERS, ids=lambda sampler: sampler.kind)
+def test_a_model_in_16_bit_has_trajectories_in_32_and_the_replay_finds_what_was_drawn(
+    sampler: StochasticSampler, generator_settings: dict[str, Any], pictures: list[Image]
+) -> None:
+    generator = DiffusersGenerator(**generator_settings, dtype="bfloat16")
+    conditioning = generator.condition([make_case("a")], [pictures[:2]]).expand(4)
+    trajectories = sample(generator, conditioning, sampler)
+    assert trajectories.latents.dtype == torch.float32
+    assert (trajectories.latents - trajectories.latents.bfloat16().float()).abs().max() > 0
+    for place, step in enumerate(WINDOW):
+        replay = replay_log_prob(generator, trajectories.transitions(range(4), step))
+        assert (replay.log_prob - trajectories.log_probs[:, place]).abs().max() < 1e-6
+
+
 def test_trajectories_are_float32_and_a_replay_of_the_whole_batch_finds_the_noise_again(
     generator: DiffusersGenerator, conditioning: Conditioning
 ) -> None:

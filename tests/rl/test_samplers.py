@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import random
 
 import numpy as np
 import pytest
@@ -252,6 +253,7 @@ def test_a_sampler_that_no_step_takes_is_refused(kind: SDEKind, level: float, me
         ({"noise_level": 0.0}, "ode_step"),
         ({"sigma_max": 1.0}, "sigma_max"),
         ({"sample": latents("x").bfloat16()}, "float32"),
+        ({"noise": None, "sample_next": latents("y").bfloat16()}, "expected sample_next in float32"),
         ({"noise": None}, "exactly one"),
         ({"sample_next": latents("y")}, "exactly one"),
         ({"sigma": torch.tensor([0.5, 0.6])}, "one per sample"),
@@ -285,12 +287,13 @@ def test_the_sde_mean_tends_to_the_ode_step_without_noise() -> None:
 
 @given(seed=st.integers(0, 10**6), iteration=st.integers(0, 10**4))
 def test_the_window_stays_in_its_range_and_depends_on_seed_and_iteration_only(seed: int, iteration: int) -> None:
-    before = torch.get_rng_state()
+    before, others = torch.get_rng_state(), (random.getstate(), str(np.random.get_state()))
     window = sde_window(seed, iteration, num_steps=8, size=3, first=0, last=2)
     assert window == sde_window(seed, iteration, num_steps=8, size=3, first=0, last=2)
     assert len(window) == 3
     assert 0 <= window.start <= 2
     assert torch.equal(before, torch.get_rng_state())
+    assert others == (random.getstate(), str(np.random.get_state()))
 
 
 def test_the_window_moves_over_all_starts() -> None:

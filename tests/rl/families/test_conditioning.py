@@ -14,6 +14,7 @@ from gnomon.records import Case, Text
 from rl.conditioning import Conditioning
 from rl.export import stock_inputs, stock_pipeline
 from rl.generator import DiffusersGenerator
+from rl.loading import has_guider
 
 
 def count_encoders(pipeline: Any) -> Counter[str]:
@@ -57,8 +58,10 @@ def test_negative_and_positive_embeddings_differ(
 ) -> None:  # fmt: skip
     if "on" not in family.guidance:
         return
-    conditioning = family_generator(family, "on").condition(cases[:1], [pictures[: family.references[-1]]])
+    generator = family_generator(family, "on")
+    conditioning = generator.condition(cases[:1], [pictures[: family.references[-1]]])
     positive, negative = embeddings(conditioning), embeddings(conditioning, "negative_prompt_embeds")
+    assert (negative is not None) == has_guider(generator.pipeline)  # without one, guidance is an input of the model
     if negative is not None:
         assert positive is not None
         assert positive.shape != negative.shape or not torch.equal(positive, negative)
@@ -96,3 +99,36 @@ def test_instructions_of_one_length_share_a_batch_and_stay_apart_in_it(
     for row in (0, 1):
         alone = generator.velocity(conditioning.select([row]), latents[:1], 1)
         torch.testing.assert_close(together[row], alone[0], atol=1e-5, rtol=0)
+
+
+def leaves(value: Any) -> list[Any]:
+    """List the tensors of a state, whatever they are packed in."""
+    if isinstance(value, dict):
+        value = list(value.values())
+    if isinstance(value, list | tuple):
+        return [leaf for item in value for leaf in leaves(item)]
+    return [value] if isinstance(value, Tensor) else []
+
+
+def test_making_a_picture_leaves_all_models_as_they_were_so_that_the_next_case_is_conditioned_alike(
+    family: Any, cases: list[Case], pictures: list[Image]
+) -> None:
+    generator = DiffusersGenerator(**family.arguments("off"), dtype="bfloat16")
+    models = {name: part for name, part in generator.pipeline.components.items() if isinstance(part, torch.nn.Module)}
+
+    def state() -> dict[str, tuple[torch.dtype, bool]]:
+        return {
+            f"{name}.{key}": (value.dtype, model.training)
+            for name, model in models.items()
+            for key, value in model.named_parameters()
+        }
+
+    references = pictures[: family.references[-1]]
+    before, first = state(), generator.condition(cases[:1], [references])
+    generator.decode(first, generator.initial_latents(first, [1]))
+    assert state() == before
+    again = generator.condition(cases[:1], [references])
+    assert again.states[0].form == first.states[0].form
+    found, expected = (leaves(one.batch("loop")) for one in (again, first))
+    assert len(found) == len(expected) > 0
+    assert all(torch.equal(one, other) for one, other in zip(found, expected, strict=True))

@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+import torch
 from diffusers import ModularPipeline
 from PIL.Image import Image
 from torch import Tensor
@@ -79,6 +80,36 @@ def test_our_ode_is_the_stock_classic_pipeline_where_the_two_agree(
         assert pixels < 1e-5
     else:
         assert latents > 1e-5, f"they agree now, but {family.name} says: {reason}"
+
+
+def watch_times(model: torch.nn.Module) -> list[Tensor]:
+    """Return the times that a transformer is asked at, as it sees them, from now on."""
+    times: list[Tensor] = []
+
+    def look(_module: torch.nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
+        time: Tensor = kwargs["t"] if "t" in kwargs else kwargs["timestep"]
+        times.append(time.detach().clone())
+
+    model.register_forward_pre_hook(look, with_kwargs=True)
+    return times
+
+
+def test_the_model_is_asked_at_the_times_of_the_stock_pipeline_in_16_bit_too_in_rollout_and_in_replay(
+    family: Any, cases: list[Case], pictures: list[Image]
+) -> None:
+    generator = DiffusersGenerator(**family.arguments("off"), dtype="bfloat16")
+    references = pictures[: family.references[-1]]
+    pipeline = stock_pipeline(generator, modular=True)
+    expected, times = watch_times(pipeline.transformer), watch_times(generator.transformer)
+    run(pipeline, stock_inputs(pipeline, generator, cases[0], references, SEED))
+    conditioning = generator.condition(cases[:1], [references])
+    latents = generator.initial_latents(conditioning, [SEED])
+    generator.sample(conditioning, latents)
+    assert len(times) == len(expected) == generator.num_inference_steps
+    for step in range(generator.num_inference_steps):
+        generator.velocity(conditioning, latents, step)
+    assert all(torch.equal(ours, theirs) for ours, theirs in zip(times, [*expected, *expected], strict=True))
+    assert {time.dtype for time in times} == {time.dtype for time in expected}
 
 
 def test_guidance_changes_the_picture(
