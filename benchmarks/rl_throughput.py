@@ -288,7 +288,8 @@ def measure_memory(editor: dict[str, Any], cases: Path, folder: Path) -> None:
 
             return run
 
-        training.sample_and_judge = watched("sampling", training.sample_and_judge)  # type: ignore[method-assign]
+        sampling = training.sampling
+        sampling.sample_and_judge = watched("sampling", sampling.sample_and_judge)  # type: ignore[method-assign]
         training.training_step = watched("training step", training.training_step)  # type: ignore[method-assign]
         make_trainer(folder, 1).fit(training, CaseData(str(cases)))
         stored = candidates * (window + 1) * (SIZE // 16) ** 2 * 32 * 4

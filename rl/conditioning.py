@@ -15,6 +15,8 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from gnomon.errors import UserError
+
 # One step would give these the length 1, which looks like a batch dimension.
 _SHARED = ("timesteps", "sigmas")
 
@@ -66,17 +68,25 @@ class Conditioning:
         """The schedule that all rows share, float32 `[steps + 1]` on the CPU.
 
         Raises:
-            ValueError: when the rows make pictures of different sizes, which cannot be stacked.
+            UserError: when the rows make pictures of different sizes, which cannot be stacked.
+        """
+        self.check_one_size()
+        return self.states[0].sigmas
+
+    def check_one_size(self) -> None:
+        """Refuse rows that cannot be stacked.
+
+        Raises:
+            UserError: when they make pictures of different sizes.
         """
         first = self.states[0]
         for state in self.states:
             if state.latent_shape != first.latent_shape or not torch.equal(state.sigmas, first.sigmas):
-                raise ValueError(
-                    f"expected all cases to make pictures of one size, got latents {list(first.latent_shape)} for "
-                    f"'{first.case_id}' and {list(state.latent_shape)} for '{state.case_id}'; "
-                    "set height and width of the generator"
+                raise UserError(
+                    f"expected all cases of a batch to make pictures of one size, got latents "
+                    f"{list(first.latent_shape)} for '{first.case_id}' and {list(state.latent_shape)} for "
+                    f"'{state.case_id}'; set height and width of the generator"
                 )
-        return first.sigmas
 
     def select(self, rows: Sequence[int]) -> Conditioning:
         """Return the given rows, in the given order."""
@@ -130,7 +140,8 @@ def form_of(name: str, value: Any) -> Hashable:
         form = (tuple(value.shape), str(value.dtype))
         if value.is_floating_point() and _is_batched(name, value):
             return form
-        return *form, hashlib.sha256(value.detach().cpu().contiguous().view(torch.uint8).numpy().tobytes()).digest()
+        content = value.detach().cpu().reshape(-1).view(torch.uint8).numpy().tobytes()
+        return *form, hashlib.sha256(content).digest()
     if isinstance(value, list | tuple):
         # The items of a list of one are themselves rows (a tensor per sample), hence the added batch dimension.
         return tuple(

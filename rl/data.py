@@ -80,9 +80,14 @@ class CaseData(LightningDataModule):
             validation_batch_size: cases per validation step.
 
         Raises:
-            UserError: for a broken folder, no cases, or a case that is in both.
+            UserError: for a broken folder, no cases, a case that is in both, or a number out of its range.
         """
         super().__init__()
+        if validation_batch_size < 1 or (limit_validation is not None and limit_validation < 1):
+            raise UserError(
+                "expected data.validation_batch_size >= 1 and data.limit_validation >= 1 or none (leave out "
+                f"data.validation to validate nothing), got {validation_batch_size} and {limit_validation}"
+            )
         self.train_root = Path(train)
         self.validation_root = None if validation is None else Path(validation)
         self.validation_batch_size = validation_batch_size

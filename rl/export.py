@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import inspect
-import shutil
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -18,7 +17,7 @@ from transformers import ProcessorMixin
 
 from gnomon.datasets import read_cases
 from gnomon.errors import UserError
-from gnomon.files import writing
+from gnomon.files import atomic_write_bytes
 from gnomon.records import Case
 from rl.callbacks import LORA
 from rl.data import load_references
@@ -214,7 +213,5 @@ def export_lora(run: Path, out: Path, which: str, config: Mapping[str, Any]) -> 
     cases = config["data"]["validation"] or config["data"]["train"]
     case = read_cases(cases)[0]
     report = verify_lora(source, config["model"]["generator"]["init_args"], case, load_references(cases, case))
-    with writing(out / WEIGHTS_NAME):
-        out.mkdir(parents=True, exist_ok=True)
-        shutil.copyfile(source / WEIGHTS_NAME, out / WEIGHTS_NAME)
+    atomic_write_bytes(out / WEIGHTS_NAME, (source / WEIGHTS_NAME).read_bytes())
     return report

@@ -27,16 +27,16 @@ from gnomon.records import Case
 from rl.blocks import Workflow, checked_sigmas, find_workflow, input_names, run_denoiser, without_opacity
 from rl.conditioning import CaseState, Conditioning, form_of
 from rl.loading import (
-    GUIDANCE,
-    SETTINGS_FILE,
+    check_inputs,
     has_guider,
     load_pipeline,
+    model_hash,
     needs_negative_prompt,
+    positive,
     quantize_nf4,
     read_settings,
     run_where_transformer_is,
     set_guidance,
-    weights_hash,
 )
 from rl.lora import adapter_hash, check_lora_fits
 from rl.samplers import ode_step
@@ -117,9 +117,11 @@ class DiffusersGenerator:
         self.dtype = _DTYPES[dtype]
         self.language = language
         self.batch_size = batch_size
-        self.num_inference_steps: int = num_inference_steps or settings.get("num_inference_steps") or 8
-        self.height: int | None = height or settings.get("height")
-        self.width: int | None = width or settings.get("width")
+        self.num_inference_steps: int = (
+            positive("num_inference_steps", num_inference_steps, settings.get("num_inference_steps")) or 8
+        )
+        self.height = positive("height", height, settings.get("height"))
+        self.width = positive("width", width, settings.get("width"))
         self.pipeline_kwargs: dict[str, Any] = {**settings.get("pipeline_kwargs", {}), **(pipeline_kwargs or {})}
         self.num_conditionings = 0
         self._workflows: dict[frozenset[str], Workflow] = {}
@@ -127,7 +129,7 @@ class DiffusersGenerator:
         self.skip_blocks = tuple(skip_blocks)
         self.pipeline = load_pipeline(model, revision, self.dtype, self.skip_blocks)
         self._parameters: list[Any] = [one for one in self.pipeline.blocks.inputs if one.name is not None]
-        self._refuse_unknown_inputs()
+        check_inputs(self.pipeline, self.pipeline_kwargs, {parameter.name for parameter in self._parameters})
         set_guidance(self.pipeline, self.pipeline_kwargs)
         if needs_negative_prompt(self.pipeline):
             self.pipeline_kwargs.setdefault("negative_prompt", "")
@@ -142,17 +144,6 @@ class DiffusersGenerator:
         self._lora: dict[str, str] | None = None
         if lora is not None:
             self.load_lora(lora)
-
-    def _refuse_unknown_inputs(self) -> None:
-        known = {parameter.name for parameter in self._parameters}
-        if has_guider(self.pipeline):
-            known.add(GUIDANCE)
-        unknown = sorted(set(self.pipeline_kwargs) - known)
-        if unknown:
-            raise UserError(
-                f"{type(self.pipeline).__name__} has no input {', '.join(unknown)} (in pipeline_kwargs or "
-                f"{SETTINGS_FILE}); it takes {', '.join(sorted(known))}"
-            )
 
     def _take_steps_of_schedule(self, asked: int | None) -> None:
         """Take the number of steps from a schedule that is among the inputs, or comes with the checkpoint."""
@@ -216,7 +207,9 @@ class DiffusersGenerator:
         """
         try:
             self.pipeline.load_lora_weights(lora)
-        except (AttributeError, OSError, ValueError) as error:
+        except (AttributeError, OSError, RuntimeError, ValueError) as error:
+            if isinstance(error, torch.OutOfMemoryError):
+                raise
             raise UserError(f"could not load the LoRA at {lora} into {self.model}: {error}") from error
         check_lora_fits(self.pipeline, lora)
         self._lora = {"name": lora, "weights": adapter_hash(self.transformer)}
@@ -227,7 +220,7 @@ class DiffusersGenerator:
         settings = {
             "model": self.model,
             "revision": self.revision,
-            "weights": weights_hash(Path(self.model)),
+            "weights": model_hash(Path(self.model)),
             "lora": self._lora,
             "skip_blocks": self.skip_blocks,
             "quantize": self.quantize,
@@ -259,7 +252,8 @@ class DiffusersGenerator:
             One row per case; see `Conditioning.expand` for groups.
 
         Raises:
-            ValueError: when the lengths differ or the pipeline refuses a picture.
+            ValueError: when the lengths differ.
+            UserError: when the pipeline takes no references, or not this case with so many of them.
         """
         if len(cases) != len(references):
             raise ValueError(f"expected references for each of {len(cases)} cases, got {len(references)}")
@@ -285,7 +279,10 @@ class DiffusersGenerator:
         }
         if pictures:
             if "image" not in {parameter.name for parameter in self._parameters}:
-                raise ValueError(f"{type(self.pipeline).__name__} takes no references, case '{case.id}' has some")
+                raise UserError(
+                    f"expected a pipeline that takes references, since case '{case.id}' has {len(pictures)}, got "
+                    f"{type(self.pipeline).__name__} (of {self.model}); choose a model for editing"
+                )
             inputs["image"] = pictures if len(pictures) > 1 else pictures[0]
         key = frozenset(name for name, value in inputs.items() if value is not None)
         workflow = self._workflow(key)
@@ -305,7 +302,7 @@ class DiffusersGenerator:
             if isinstance(error, torch.OutOfMemoryError):
                 raise
             name = type(self.pipeline).__name__
-            raise ValueError(
+            raise UserError(
                 f"{name} could not take case '{case.id}' with {len(pictures)} references: {error}"
             ) from error
         loop_state = {
@@ -345,9 +342,14 @@ class DiffusersGenerator:
 
         Returns:
             float32 `[rows, tokens, channels]` on the device of the model.
+
+        Raises:
+            ValueError: when the lengths differ.
+            UserError: when the rows make pictures of different sizes.
         """
         if len(seeds) != len(conditioning):
             raise ValueError(f"expected {len(conditioning)} seeds, one per row, got {len(seeds)}")
+        conditioning.check_one_size()
         rows = []
         for case_state, seed in zip(conditioning.states, seeds, strict=True):
             block = self._workflow(case_state.workflow).draws_latents
@@ -438,9 +440,7 @@ class DiffusersGenerator:
     def generate(
         self, cases: Sequence[Case], references: Sequence[Sequence[Image]], seeds: Sequence[int]
     ) -> list[Image]:
-        """Make one picture per case with the ODE sampler.
-
-        The picture of a seed is that of the stock pipeline with `generator=torch.Generator().manual_seed(seed)`.
+        """Make one picture per case with the ODE sampler: :meth:`condition`, then :meth:`draw`.
 
         Args:
             cases: what to make; a case may stand here several times with different seeds.
@@ -450,5 +450,25 @@ class DiffusersGenerator:
         Returns:
             RGB pictures in the order of `cases`.
         """
-        conditioning = self.condition(cases, references)
-        return self.decode(conditioning, self.sample(conditioning, self.initial_latents(conditioning, seeds)))
+        return self.draw(self.condition(cases, references), seeds)
+
+    def draw(self, conditioning: Conditioning, seeds: Sequence[int]) -> list[Image]:
+        """Make one picture per row with the ODE sampler; they may be of different sizes.
+
+        The picture of a seed is that of the stock pipeline with `generator=torch.Generator().manual_seed(seed)`.
+
+        Args:
+            conditioning: the rows.
+            seeds: one per row.
+
+        Returns:
+            RGB pictures in the order of the rows.
+        """
+        if len(seeds) != len(conditioning):
+            raise ValueError(f"expected {len(conditioning)} seeds, one per row, got {len(seeds)}")
+        pictures: dict[int, Image] = {}
+        for rows in self.chunks(conditioning):
+            part = conditioning.select(rows)
+            latents = self.sample(part, self.initial_latents(part, [seeds[row] for row in rows]))
+            pictures.update(zip(rows, self.decode(part, latents), strict=True))
+        return [pictures[row] for row in range(len(conditioning))]

@@ -19,18 +19,28 @@ from rm.vlm.processor import image_only
 
 SETTINGS_FILE = "gnomon.json"
 GUIDANCE = "guidance_scale"
+_MODEL_FILES = (".safetensors", ".json", ".txt", ".jinja", ".model")
+# Inputs of a pipeline that the generator gives it case by case, or by arguments of its own.
+_OWN_INPUTS = frozenset(
+    {"prompt", "image", "generator", "latents", "num_inference_steps", "height", "width", "output_type"}
+)
 _SETTINGS = ("pipeline_kwargs", "num_inference_steps", "height", "width")
 
 
-def weights_hash(folder: Path) -> str | None:
-    """Hash names, sizes and the first MiB of all weight files below a folder; None for a name on the hub."""
+def model_hash(folder: Path) -> str | None:
+    """Hash names, sizes and the first MiB of all that a model is made of; None for a name on the hub.
+
+    That is its weights, but also configs, vocabularies and templates: a schedule with another shift makes other
+    pictures too. The folder's own settings count where they are used, see `DiffusersGenerator.fingerprint`.
+    """
     if not folder.is_dir():
         return None
     digest = hashlib.sha256()
-    for path in sorted(folder.rglob("*.safetensors")):
-        digest.update(f"{path.relative_to(folder).as_posix()}:{path.stat().st_size}:".encode())
-        with path.open("rb") as file:
-            digest.update(file.read(2**20))
+    for path in sorted(folder.rglob("*")):
+        if path.suffix in _MODEL_FILES and path != folder / SETTINGS_FILE:
+            digest.update(f"{path.relative_to(folder).as_posix()}:{path.stat().st_size}:".encode())
+            with path.open("rb") as file:
+                digest.update(file.read(2**20))
     return digest.hexdigest()
 
 
@@ -51,6 +61,18 @@ def read_settings(folder: Path) -> dict[str, Any]:
     if unknown:
         raise UserError(f"expected only {', '.join(_SETTINGS)} in {path}, got {', '.join(unknown)}")
     return dict(settings)
+
+
+def positive(name: str, *values: Any) -> int | None:
+    """Return the first value that is given; None when none is.
+
+    Raises:
+        UserError: when it is not a whole number above 0.
+    """
+    value = next((value for value in values if value is not None), None)
+    if value is not None and (type(value) is not int or value < 1):
+        raise UserError(f"expected {name} >= 1 (argument of the generator, or in {SETTINGS_FILE}), got {value!r}")
+    return value
 
 
 def load_pipeline(model: str, revision: str | None, dtype: torch.dtype, skip_blocks: Sequence[str] = ()) -> Any:
@@ -138,6 +160,32 @@ def set_guidance(pipeline: Any, pipeline_kwargs: Mapping[str, Any]) -> None:
         scale = float(pipeline_kwargs[GUIDANCE])
         # Some guiders are off until asked; a scale of 0 means off too, where distilled models are called with it.
         pipeline.update_components(guider=pipeline.guider.new(guidance_scale=scale, enabled=scale > 1))
+
+
+def check_inputs(pipeline: Any, pipeline_kwargs: Mapping[str, Any], names: set[str]) -> None:
+    """Refuse further inputs that a pipeline does not have, or that the generator sets itself.
+
+    Args:
+        pipeline: of diffusers.
+        pipeline_kwargs: the further inputs.
+        names: of all inputs of its blocks.
+
+    Raises:
+        UserError: names them.
+    """
+    own = sorted(_OWN_INPUTS & set(pipeline_kwargs))
+    if own:
+        raise UserError(
+            f"expected pipeline_kwargs without {', '.join(own)}: cases give the texts and pictures, the generator's "
+            "own arguments the number of steps and the size"
+        )
+    known = names - _OWN_INPUTS | ({GUIDANCE} if has_guider(pipeline) else set())
+    unknown = sorted(set(pipeline_kwargs) - known)
+    if unknown:
+        raise UserError(
+            f"{type(pipeline).__name__} has no input {', '.join(unknown)} (in pipeline_kwargs or {SETTINGS_FILE}); it "
+            f"takes {', '.join(sorted(known))}"
+        )
 
 
 def needs_negative_prompt(pipeline: Any) -> bool:

@@ -98,18 +98,22 @@ def add_lora(
     chosen = block_linears(transformer) if targets is None else list(targets)
     linears = [name for name, layer in transformer.named_modules() if isinstance(layer, torch.nn.Linear)]
     lost = [target for target in chosen if not any(name == target or name.endswith(f".{target}") for name in linears)]
+    wanted = ", ".join(chosen)
     if unused := unused_linears(transformer):
         used = [name for name in linears if name not in unused]
         chosen = [name for name in used if any(name == one or name.endswith(f".{one}") for one in chosen)]
     if lost or not chosen:
         endings = sorted({re.sub(r"^.*\.\d+\.", "", name) for name in linears})
+        used_by_nothing = f"none of {wanted or 'the layers of its blocks'} has a path to the velocity"
+        why = f"{', '.join(lost)} matches nothing" if lost else used_by_nothing
         raise UserError(
-            f"expected LoRA targets that are linear layers of {type(transformer).__name__}; "
-            f"{', '.join(lost) or 'none given'} matches nothing. There are: {', '.join(endings)}"
+            f"expected LoRA targets (model.lora.targets) that are linear layers of {type(transformer).__name__}; "
+            f"{why}. There are: {', '.join(endings)}"
         )
     transformer.requires_grad_(False)
     with torch.random.fork_rng(devices=[]):
-        torch.manual_seed(stable_seed(seed, "lora") % 2**32)
+        # That of the CPU alone, where PEFT draws: `torch.manual_seed` would set those of all accelerators too.
+        torch.default_generator.manual_seed(stable_seed(seed, "lora") % 2**32)
         drawn: Any = True if init == "kaiming" else init
         transformer.add_adapter(LoraConfig(r=rank, lora_alpha=alpha, target_modules=chosen, init_lora_weights=drawn))
     names = []

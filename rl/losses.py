@@ -1,7 +1,7 @@
 """Losses of reinforcement learning as pure functions that return the loss and its metrics, and three KLs.
 
 Every loss divides by the batch size, not by the number of valid samples: each sample then weighs the same however a
-rollout is cut into micro-batches. All means over latents are means, not sums (see `rl.samplers.flow_sde_step`).
+rollout is cut into micro-batches. All means over latents are means, not sums (see `StochasticSampler.step`).
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from rl.samplers import StochasticSampler, mean_per_sample, per_sample
+from rl.samplers import StepSigmas, StochasticSampler, mean_per_sample, per_sample
 
 
 @dataclass(frozen=True)
@@ -80,7 +80,7 @@ def guard_loss(
         log r = c [ log_prob - old_log_prob + mean over elements of dmu^2 / (2 c^2) ]
         loss  = sum over samples of max(-A r, -A clamp(r, 1 - clip_low, 1 + clip_high)) / d  / batch
 
-    where the log-probabilities are those of Gaussians, as in `flow_sde_step`. The bracket takes out the negative bias
+    where the log-probabilities are those of Gaussians, as of an SDE's steps. The bracket takes out the negative bias
     of the plain ratio; `c` and `d` take out that its spread and the gradient depend on the time step. With the noise
     `z = (sample_next - old_mean) / c` that the sampler drew, log r is `mean(dmu z)`, and is computed so: it is then
     exactly 0 on the first on-policy step. Nothing is averaged over the batch, whose samples may stand at several steps.
@@ -129,7 +129,8 @@ def _clipped(
         stopped = ((advantages > 0) & (ratio > 1 + clip_high)) | ((advantages < 0) & (ratio < 1 - clip_low))
         exact = log_ratio.double()
         metrics = {
-            "ratio_mean": _mean(ratio, mask),
+            # Without a valid sample no ratio differs from 1; a 0 would pull the mean of an epoch down.
+            "ratio_mean": torch.where(mask.any(), _mean(ratio, mask), 1.0),
             "ratio_deviation": torch.where(mask, (ratio - 1).abs(), 0.0).max(),
             "clip_fraction": _mean(stopped.float(), mask),
             "approx_kl": _mean(torch.expm1(exact) - exact, mask).float(),
@@ -234,15 +235,7 @@ def _prediction_loss(velocity: Tensor, noised: Tensor, clean: Tensor, sigma: flo
     return mean_per_sample(error**2) / size.float()
 
 
-def kl_exact(
-    velocity: Tensor,
-    reference_velocity: Tensor,
-    sigma: float | Tensor,
-    sigma_next: float | Tensor,
-    sampler: StochasticSampler,
-    *,
-    sigma_max: float,
-) -> Tensor:
+def kl_exact(velocity: Tensor, reference_velocity: Tensor, sampler: StochasticSampler, sigmas: StepSigmas) -> Tensor:
     """Exact KL per element between the stochastic steps of policy and reference.
 
     Both steps are Gaussians of one variance, whose means differ by the velocities only: `mean over elements of
@@ -254,10 +247,8 @@ def kl_exact(
     Args:
         velocity: `[batch, tokens, channels]`; call this outside `no_grad`, its gradient is the point.
         reference_velocity: same shape, from the reference (adapters off, under `no_grad`).
-        sigma: noise share of the sample, one number or `[batch]`.
-        sigma_next: the next one.
         sampler: of the step.
-        sigma_max: as in `flow_sde_step`.
+        sigmas: where it lies in the schedule.
 
     Returns:
         float32 `[batch]`, >= 0.
@@ -265,8 +256,8 @@ def kl_exact(
     Raises:
         ValueError: where the step has no noise (the last step of CPS), since the KL of two points is not finite.
     """
-    now, after = per_sample(sigma, velocity), per_sample(sigma_next, velocity)
-    slope, std = sampler.mean_slope(now, after, sigma_max)
+    now, after = sigmas.like(velocity)
+    slope, std = sampler.mean_slope(now, after, sigmas.sigma_max)
     if bool((std <= 0).any()):
         raise ValueError(
             f"expected steps with noise for a KL of their Gaussians, but {sampler.kind} has none at sigma_next = "
@@ -277,21 +268,15 @@ def kl_exact(
 
 
 def kl_mean_space(
-    velocity: Tensor,
-    reference_velocity: Tensor,
-    sigma: float | Tensor,
-    sigma_next: float | Tensor,
-    sampler: StochasticSampler,
-    *,
-    sigma_max: float,
+    velocity: Tensor, reference_velocity: Tensor, sampler: StochasticSampler, sigmas: StepSigmas
 ) -> Tensor:
     """Flow-GRPO's KL: `kl_exact` without the step's length in the variance, `mean((mu - mu_ref)^2) / (2 g^2)`.
 
     It is `d` times the exact one with `g = std / sqrt(d)`, so that its weight is larger for the same effect (Flow-GRPO
     uses 0.04). Arguments and errors are those of `kl_exact`.
     """
-    delta = (per_sample(sigma, velocity) - per_sample(sigma_next, velocity)).flatten()
-    return delta * kl_exact(velocity, reference_velocity, sigma, sigma_next, sampler, sigma_max=sigma_max)
+    now, after = sigmas.like(velocity)
+    return (now - after).flatten() * kl_exact(velocity, reference_velocity, sampler, sigmas)
 
 
 def kl_velocity(velocity: Tensor, reference_velocity: Tensor) -> Tensor:

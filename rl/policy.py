@@ -48,7 +48,10 @@ class Policy:
         self.generator = generator
         transformer: Any = generator.transformer
         if getattr(transformer, "peft_config", None):
-            raise UserError("expected a generator without an adapter to train one; merge the LoRA into the model first")
+            raise UserError(
+                "expected a generator without an adapter (model.generator.init_args.lora) to train one on it; merge "
+                "the LoRA into the model first"
+            )
         names = add_lora(transformer, rank=lora.rank, alpha=lora.alpha, targets=lora.targets, init=lora.init, seed=seed)
         self.trained: dict[str, Parameter] = {name: transformer.get_parameter(name) for name in names}
         self.copies: dict[str, dict[str, Parameter]] = {name: self._add_copy(name) for name in copies}

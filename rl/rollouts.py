@@ -13,7 +13,7 @@ from gnomon.hashing import stable_seed
 from gnomon.records import Case
 from rl.conditioning import Conditioning
 from rl.generator import DiffusersGenerator
-from rl.samplers import StepResult, StochasticSampler, noise_for, ode_step
+from rl.samplers import StepResult, StepSigmas, StochasticSampler, noise_for, ode_step
 
 
 @dataclass(frozen=True, eq=False)
@@ -30,10 +30,9 @@ class Transitions:
     sampler: StochasticSampler
 
     @property
-    def sigmas(self) -> tuple[float, float, float]:
-        """Noise share before the step, after it, and the bound `sigma_max` of `StochasticSampler.step`."""
-        schedule = self.conditioning.sigmas
-        return schedule[self.step].item(), schedule[self.step + 1].item(), schedule[1].item()
+    def sigmas(self) -> StepSigmas:
+        """Where the step lies in the schedule."""
+        return StepSigmas.of(self.conditioning.sigmas, self.step)
 
 
 @dataclass(frozen=True, eq=False)
@@ -95,14 +94,8 @@ def replay_log_prob(generator: DiffusersGenerator, transitions: Transitions) -> 
     of a batch (16-bit products, attention kernels) then cancels, and the first ratio is exactly 1.
     """
     velocity = generator.velocity(transitions.conditioning, transitions.latents, transitions.step)
-    sigma, sigma_next, sigma_max = transitions.sigmas
     step = transitions.sampler.step(
-        transitions.latents,
-        velocity,
-        sigma,
-        sigma_next,
-        sample_next=transitions.latents_next,
-        sigma_max=sigma_max,
+        transitions.latents, velocity, transitions.sigmas, sample_next=transitions.latents_next
     )
     return Replay(step.log_prob, velocity, step.mean, step.std)
 
@@ -154,6 +147,7 @@ def sample_group_trajectories(
 
     Raises:
         ValueError: when the window leaves the schedule or holds the last step, or lengths differ.
+        UserError: when the cases make pictures of different sizes.
     """
     sigmas = conditioning.sigmas
     _check_window(window, sampler, len(sigmas) - 1)
@@ -210,11 +204,4 @@ def _stochastic_step(
     current: Tensor, velocity: Tensor, sigmas: Tensor, step: int, sampler: StochasticSampler, seeds: list[int]
 ) -> StepResult:
     noise = torch.stack([noise_for((seed, "sde", step), current.shape[1:]) for seed in seeds]).to(current.device)
-    return sampler.step(
-        current,
-        velocity,
-        sigmas[step].item(),
-        sigmas[step + 1].item(),
-        noise=noise,
-        sigma_max=sigmas[1].item(),
-    )
+    return sampler.step(current, velocity, StepSigmas.of(sigmas, step), noise=noise)

@@ -5,9 +5,9 @@ Notation of the flow: `sigma` in [0, 1] is the noise share, 1 is pure noise; the
 Sampling walks from `sigma` to `sigma_next < sigma`. Latents are `[batch, tokens, channels]` (any rank works).
 
 Flow-SDE and Dance-SDE are one reverse-time SDE with two diffusion coefficients; CPS (coefficients-preserving sampling)
-mixes the predicted picture and the predicted noise anew. `StochasticSampler` is the choice of a config; below it stand
-plain functions. Nothing here reads or moves a global random state: noise is an argument, made by `noise_for` from
-stable seeds.
+mixes the predicted picture and the predicted noise anew. `StochasticSampler` is the choice of a config, and takes and
+replays steps; the formulas are the functions below it. Nothing here reads or moves a global random state: noise is an
+argument, made by `noise_for` from stable seeds.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Literal, get_args
+from typing import Literal, Self, get_args
 
 import torch
 from torch import Tensor
@@ -23,6 +23,37 @@ from torch import Tensor
 from gnomon.hashing import stable_seed
 
 SDEKind = Literal["flow_sde", "dance_sde", "cps"]
+
+
+@dataclass(frozen=True)
+class StepSigmas:
+    """Where a step lies in its schedule.
+
+    Attributes:
+        sigma: noise share before the step, in (0, 1]; one number or `[batch]`.
+        sigma_next: the smaller one after it, likewise.
+        sigma_max: the second sigma of the schedule, see `diffusion_coefficient`.
+    """
+
+    sigma: float | Tensor
+    sigma_next: float | Tensor
+    sigma_max: float
+
+    @classmethod
+    def of(cls, schedule: Tensor, step: int) -> Self:
+        """Return those of a step of a schedule `[steps + 1]`."""
+        return cls(schedule[step].item(), schedule[step + 1].item(), schedule[1].item())
+
+    def like(self, latents: Tensor) -> tuple[Tensor, Tensor]:
+        """Return the noise shares before and after, float32 `[batch, 1, ..., 1]`.
+
+        Raises:
+            ValueError: when they do not decrease.
+        """
+        now, after = per_sample(self.sigma, latents), per_sample(self.sigma_next, latents)
+        if bool((now <= after).any()):
+            raise ValueError(f"expected sigma > sigma_next, got {now.flatten().tolist()} to {after.flatten().tolist()}")
+        return now, after
 
 
 @dataclass(frozen=True)
@@ -102,153 +133,15 @@ def ode_step(sample: Tensor, velocity: Tensor, sigma: float | Tensor, sigma_next
     return sample + (per_sample(sigma_next, sample) - per_sample(sigma, sample)) * velocity.float()
 
 
-def flow_sde_step(
-    sample: Tensor,
-    velocity: Tensor,
-    sigma: float | Tensor,
-    sigma_next: float | Tensor,
-    noise_level: float,
-    *,
-    noise: Tensor | None = None,
-    sample_next: Tensor | None = None,
-    sigma_max: float,
-    mask: Tensor | None = None,
-) -> StepResult:
-    """Take or replay one Flow-SDE step and say how likely it was.
-
-    With `d = sigma - sigma_next` and `g = diffusion_coefficient(sigma)`::
-
-        mean     = x - d * [ v + g^2 / (2 sigma) * (x + (1 - sigma) v) ]
-        x'       = mean + g sqrt(d) * noise
-        log_prob = mean over elements of [ -(x' - mean)^2 / (2 g^2 d) - log(g sqrt(d)) - log(2 pi) / 2 ]
-
-    (Flow-GRPO, arXiv 2505.05470.) The log-probability is the **mean** over the D latent
-    elements, not their sum: a ratio of two of them is the true ratio to the power of 1/D. That is why clip
-    ranges are 1e-5 to 1e-2 here and not 0.2.
-
-    Args:
-        sample: the latents `x`, float32 `[batch, tokens, channels]`.
-        velocity: the model's prediction for them, same shape, any float dtype; gradients flow through it.
-        sigma: noise share of `sample`, in (0, 1]; one number or `[batch]`.
-        sigma_next: the next, smaller noise share, in (0, 1).
-        noise_level: the scale `a` of the added noise, > 0 (0.7 to 1 are common).
-        noise: standard normal, same shape: draws `x'`. Exactly one of `noise` and `sample_next` is given.
-        sample_next: a stored `x'` (float32), to replay a step; no gradient flows into it.
-        sigma_max: the second sigma of the schedule, see `diffusion_coefficient`.
-        mask: which tokens count in the log-probability, see `mean_per_sample`; default all.
-
-    Raises:
-        ValueError: for a last step (`sigma_next == 0`, where the exact noise is none), for sigmas that do not
-            decrease, for latents that are not float32, and for both or neither of `noise` and `sample_next`.
-    """
-    now, after = _checked(sample, sigma, sigma_next, noise_level, noise, sample_next)
-    return _sde_step(
-        sample, velocity, now, after, diffusion_coefficient(now, noise_level, sigma_max), noise, sample_next, mask
-    )
-
-
-def dance_sde_step(
-    sample: Tensor,
-    velocity: Tensor,
-    sigma: float | Tensor,
-    sigma_next: float | Tensor,
-    noise_level: float,
-    *,
-    noise: Tensor | None = None,
-    sample_next: Tensor | None = None,
-    mask: Tensor | None = None,
-) -> StepResult:
-    """Take or replay one Dance-SDE step: `flow_sde_step` with the constant `g = noise_level` (0.3 to 0.7 are common).
-
-    DanceGRPO (arXiv 2505.07818) writes it as the Euler step plus half of `g^2` times the score
-    `-(x + (1 - sigma) v) / sigma`, which is the same. Arguments and errors are those of `flow_sde_step`.
-    """
-    now, after = _checked(sample, sigma, sigma_next, noise_level, noise, sample_next)
-    return _sde_step(sample, velocity, now, after, torch.full_like(now, noise_level), noise, sample_next, mask)
-
-
-def _sde_step(
-    sample: Tensor,
-    velocity: Tensor,
-    now: Tensor,
-    after: Tensor,
-    g: Tensor,
-    noise: Tensor | None,
-    sample_next: Tensor | None,
-    mask: Tensor | None,
-) -> StepResult:
-    _expect_stochastic(after)
-    velocity = velocity.float()
-    delta = now - after
-    mean = sample - delta * (velocity + g**2 / (2 * now) * (sample + (1 - now) * velocity))
-    std = g * torch.sqrt(delta)
-    sample_next = _drawn(mean, std, noise, sample_next)
-    element = -((sample_next - mean) ** 2) / (2 * std**2) - torch.log(std) - 0.5 * math.log(2 * math.pi)
-    return StepResult(sample_next, mean, std.flatten(), mean_per_sample(element, mask))
-
-
-def cps_step(
-    sample: Tensor,
-    velocity: Tensor,
-    sigma: float | Tensor,
-    sigma_next: float | Tensor,
-    noise_level: float,
-    *,
-    noise: Tensor | None = None,
-    sample_next: Tensor | None = None,
-    mask: Tensor | None = None,
-) -> StepResult:
-    """Take or replay one step of coefficients-preserving sampling (Flow-CPS, arXiv 2509.05952).
-
-    The velocity predicts the picture `x0 = x - sigma v` and the noise `x1 = x + (1 - sigma) v`; a part of the noise is
-    replaced by fresh noise, so that `x'` has exactly the noise share `sigma_next` (an SDE step overshoots it)::
-
-        std      = sigma_next sin(noise_level pi / 2)
-        mean     = (1 - sigma_next) x0 + sigma_next cos(noise_level pi / 2) x1
-        x'       = mean + std * noise
-        log_prob = mean over elements of -(x' - mean)^2
-
-    The log-probability lacks the usual `1 / (2 std^2)`, as in all published code: a ratio has another temperature than
-    with an SDE, so **clip ranges do not carry over** (1e-5 here where an SDE has 1e-4). At `sigma_next == 0` the step
-    is the ODE's: std is 0 and `x' = x0`.
-
-    Args:
-        sample: as in `flow_sde_step`, like all the others.
-        velocity: the prediction.
-        sigma: noise share before the step.
-        sigma_next: noise share after it; 0 is allowed.
-        noise_level: share of the noise that is fresh, in (0, 1] (0.8 is common).
-        noise: draws `x'`.
-        sample_next: replays a step.
-        mask: which tokens count in the log-probability.
-
-    Raises:
-        ValueError: as `flow_sde_step`, and for a noise_level above 1.
-    """
-    now, after = _checked(sample, sigma, sigma_next, noise_level, noise, sample_next)
-    kept, fresh = _cps_shares(noise_level)
-    velocity = velocity.float()
-    mean = (1 - after) * (sample - now * velocity) + after * kept * (sample + (1 - now) * velocity)
-    std = after * fresh
-    sample_next = _drawn(mean, std, noise, sample_next)
-    return StepResult(sample_next, mean, std.flatten(), mean_per_sample(-((sample_next - mean) ** 2), mask))
-
-
-def _cps_shares(noise_level: float) -> tuple[float, float]:
-    """Return the shares of kept and of fresh noise; their squares add up to 1."""
-    if noise_level > 1:
-        raise ValueError(f"expected noise_level in (0, 1] for CPS, where 1 replaces all noise, got {noise_level}")
-    angle = noise_level * math.pi / 2
-    return math.cos(angle), math.sin(angle)
-
-
 @dataclass(frozen=True)
 class StochasticSampler:
     """Which stochastic step a rollout takes, and how noisy it is.
 
     Attributes:
         kind: "flow_sde", "dance_sde" or "cps".
-        noise_level: of that step, > 0; what it means differs, see the functions.
+        noise_level: of that step, > 0: the scale of `diffusion_coefficient` for flow_sde (0.7 to 1 are common), the
+            diffusion coefficient itself for dance_sde (0.3 to 0.7), the share of the noise that is fresh for cps (0.8
+            of at most 1).
     """
 
     kind: SDEKind
@@ -262,32 +155,71 @@ class StochasticSampler:
         """
         if self.kind not in get_args(SDEKind):
             raise ValueError(f"expected a sampler of {', '.join(get_args(SDEKind))}, got {self.kind!r}")
-        if not self.noise_level > 0:
-            raise ValueError(f"expected noise_level > 0, got {self.noise_level}")
-        if self.kind == "cps":
-            _cps_shares(self.noise_level)
+        if not 0 < self.noise_level < math.inf:
+            raise ValueError(f"expected a finite noise_level > 0, got {self.noise_level}")
+        if self.kind == "cps" and self.noise_level > 1:
+            raise ValueError(
+                f"expected noise_level in (0, 1] for CPS, where 1 replaces all noise, got {self.noise_level}"
+            )
 
     def step(
         self,
         sample: Tensor,
         velocity: Tensor,
-        sigma: float | Tensor,
-        sigma_next: float | Tensor,
+        sigmas: StepSigmas,
         *,
-        sigma_max: float,
         noise: Tensor | None = None,
         sample_next: Tensor | None = None,
         mask: Tensor | None = None,
     ) -> StepResult:
-        """Take (with `noise`) or replay (with `sample_next`) one step; arguments and errors as in `flow_sde_step`."""
-        level = self.noise_level
+        """Take (with `noise`) or replay (with `sample_next`) one step and say how likely it was.
+
+        With mean and std as in `sde_transition` and `cps_transition`::
+
+            x'            = mean + std * noise
+            log_prob      = mean over elements of [ -(x' - mean)^2 / (2 std^2) - log(std) - log(2 pi) / 2 ]
+            log_prob(cps) = mean over elements of -(x' - mean)^2
+
+        The log-probability is the **mean** over the D latent elements, not their sum: a ratio of two of them is the
+        true ratio to the power of 1/D. That is why clip ranges are 1e-5 to 1e-2 here and not 0.2. That of CPS lacks the
+        usual `1 / (2 std^2)`, as in all published code: a ratio has another temperature than with an SDE, so **clip
+        ranges do not carry over** (1e-5 where an SDE has 1e-4).
+
+        Args:
+            sample: the latents `x`, float32 `[batch, tokens, channels]`.
+            velocity: the model's prediction for them, same shape, any float dtype; gradients flow through it.
+            sigmas: where the step lies.
+            noise: standard normal, same shape: draws `x'`. Exactly one of `noise` and `sample_next` is given.
+            sample_next: a stored `x'` (float32), to replay a step; no gradient flows into it.
+            mask: which tokens count in the log-probability, see `mean_per_sample`; default all.
+
+        Raises:
+            ValueError: for the last step of an SDE (`sigma_next == 0`, where the exact noise is none), for sigmas that
+                do not decrease, for latents that are not float32, for tensors of other shapes than the sample's, and
+                for both or neither of `noise` and `sample_next`.
+        """
+        _check_tensors(sample, velocity, noise, sample_next)
+        now, after = sigmas.like(sample)
+        if self.kind == "cps":
+            mean, std = cps_transition(sample, velocity.float(), now, after, self.noise_level)
+        else:
+            g = self._coefficient(now, sigmas.sigma_max)
+            mean, std = sde_transition(sample, velocity.float(), now, after, g)
+        if sample_next is None:
+            assert noise is not None
+            sample_next = mean + std * noise.float()
+        sample_next = sample_next.detach()
+        if self.kind == "cps":
+            element = -((sample_next - mean) ** 2)
+        else:
+            element = -((sample_next - mean) ** 2) / (2 * std**2) - torch.log(std) - 0.5 * math.log(2 * math.pi)
+        return StepResult(sample_next, mean, std.flatten(), mean_per_sample(element, mask))
+
+    def _coefficient(self, sigma: Tensor, sigma_max: float) -> Tensor:
+        """Return the diffusion coefficient `g` of an SDE."""
         if self.kind == "flow_sde":
-            return flow_sde_step(
-                sample, velocity, sigma, sigma_next, level,
-                noise=noise, sample_next=sample_next, sigma_max=sigma_max, mask=mask,
-            )  # fmt: skip
-        step = dance_sde_step if self.kind == "dance_sde" else cps_step
-        return step(sample, velocity, sigma, sigma_next, level, noise=noise, sample_next=sample_next, mask=mask)
+            return diffusion_coefficient(sigma, self.noise_level, sigma_max)
+        return torch.full_like(sigma, self.noise_level)
 
     def mean_slope(self, sigma: Tensor, sigma_next: Tensor, sigma_max: float) -> tuple[Tensor, Tensor]:
         """Say how far a step's mean moves with the velocity, and its std: what a KL of two steps depends on.
@@ -295,7 +227,7 @@ class StochasticSampler:
         The mean is linear in the velocity, with the same slope for all elements::
 
             SDE: -d (1 + g^2 (1 - sigma) / (2 sigma)),    std = g sqrt(d)
-            CPS: -(1 - sigma_next) sigma + sigma_next cos(noise_level pi / 2) (1 - sigma),    std as in `cps_step`
+            CPS: -(1 - sigma_next) sigma + sigma_next cos(noise_level pi / 2) (1 - sigma),    std as in `cps_transition`
 
         Args:
             sigma: noise shares before the step, float32 of any shape.
@@ -309,38 +241,80 @@ class StochasticSampler:
             kept, fresh = _cps_shares(self.noise_level)
             return -(1 - sigma_next) * sigma + sigma_next * kept * (1 - sigma), sigma_next * fresh
         delta = sigma - sigma_next
-        g = torch.full_like(sigma, self.noise_level)
-        if self.kind == "flow_sde":
-            g = diffusion_coefficient(sigma, self.noise_level, sigma_max)
+        g = self._coefficient(sigma, sigma_max)
         return -delta * (1 + g**2 * (1 - sigma) / (2 * sigma)), g * torch.sqrt(delta)
 
 
-def _checked(
-    sample: Tensor,
-    sigma: float | Tensor,
-    sigma_next: float | Tensor,
-    noise_level: float,
-    noise: Tensor | None,
-    sample_next: Tensor | None,
+def sde_transition(
+    sample: Tensor, velocity: Tensor, sigma: Tensor, sigma_next: Tensor, g: Tensor
 ) -> tuple[Tensor, Tensor]:
-    """Check what all stochastic steps ask for, and return both sigmas as `[batch, 1, 1]`."""
+    """Return mean and std of a step of the reverse-time SDE with diffusion coefficient `g`.
+
+    With `d = sigma - sigma_next`::
+
+        mean = x - d * [ v + g^2 / (2 sigma) * (x + (1 - sigma) v) ]
+        std  = g sqrt(d)
+
+    Flow-SDE (Flow-GRPO, arXiv 2505.05470) has `g = diffusion_coefficient(sigma)`, Dance-SDE (DanceGRPO, arXiv
+    2505.07818) a constant one; the latter is written there as the Euler step plus half of `g^2` times the score
+    `-(x + (1 - sigma) v) / sigma`, which is the same.
+
+    Args:
+        sample: `x`, float32 `[batch, tokens, channels]`.
+        velocity: `v`, float32, same shape.
+        sigma: `[batch, 1, 1]`.
+        sigma_next: likewise, above 0.
+        g: likewise.
+
+    Raises:
+        ValueError: for a last step.
+    """
+    if bool((sigma_next <= 0).any()):
+        raise ValueError(
+            "the last step (sigma_next = 0) is never stochastic: noise added there stays in the picture. "
+            "Let the SDE window end before the last step"
+        )
+    delta = sigma - sigma_next
+    mean = sample - delta * (velocity + g**2 / (2 * sigma) * (sample + (1 - sigma) * velocity))
+    return mean, g * torch.sqrt(delta)
+
+
+def cps_transition(
+    sample: Tensor, velocity: Tensor, sigma: Tensor, sigma_next: Tensor, noise_level: float
+) -> tuple[Tensor, Tensor]:
+    """Return mean and std of a step of coefficients-preserving sampling (Flow-CPS, arXiv 2509.05952).
+
+    The velocity predicts the picture `x0 = x - sigma v` and the noise `x1 = x + (1 - sigma) v`; a part of the noise is
+    replaced by fresh noise, so that `x'` has exactly the noise share `sigma_next` (an SDE step overshoots it)::
+
+        mean = (1 - sigma_next) x0 + sigma_next cos(noise_level pi / 2) x1
+        std  = sigma_next sin(noise_level pi / 2)
+
+    At `sigma_next == 0` the step is the ODE's: std is 0 and the mean is `x0`. Arguments as in `sde_transition`.
+    """
+    kept, fresh = _cps_shares(noise_level)
+    mean = (1 - sigma_next) * (sample - sigma * velocity) + sigma_next * kept * (sample + (1 - sigma) * velocity)
+    return mean, sigma_next * fresh
+
+
+def _cps_shares(noise_level: float) -> tuple[float, float]:
+    """Return the shares of kept and of fresh noise; their squares add up to 1."""
+    angle = noise_level * math.pi / 2
+    return math.cos(angle), math.sin(angle)
+
+
+def _check_tensors(sample: Tensor, velocity: Tensor, noise: Tensor | None, sample_next: Tensor | None) -> None:
+    """Check what a stochastic step is given."""
     if (noise is None) == (sample_next is None):
         raise ValueError("expected exactly one of noise (to draw a step) and sample_next (to replay one)")
-    if noise_level <= 0:
-        raise ValueError(f"expected noise_level > 0, got {noise_level}; use ode_step for a step without noise")
     stored = {} if sample_next is None else {"sample_next": sample_next}
     _expect_float32(sample=sample, **stored)
-    now, after = per_sample(sigma, sample), per_sample(sigma_next, sample)
-    if bool((now <= after).any()):
-        raise ValueError(f"expected sigma > sigma_next, got {now.flatten().tolist()} to {after.flatten().tolist()}")
-    return now, after
-
-
-def _drawn(mean: Tensor, std: Tensor, noise: Tensor | None, sample_next: Tensor | None) -> Tensor:
-    if sample_next is None:
-        assert noise is not None
-        sample_next = mean + std * noise.float()
-    return sample_next.detach()
+    others = [tensor for tensor in (velocity, noise, sample_next) if tensor is not None]
+    if any(tensor.shape != sample.shape for tensor in others):  # one row would be broadcast to all
+        raise ValueError(
+            f"expected velocity and noise (or sample_next) of the sample's shape {list(sample.shape)}, got "
+            f"{' and '.join(str(list(tensor.shape)) for tensor in others)}"
+        )
 
 
 def _expect_float32(**latents: Tensor) -> None:
@@ -348,14 +322,6 @@ def _expect_float32(**latents: Tensor) -> None:
     for name, tensor in latents.items():
         if tensor.dtype != torch.float32:
             raise ValueError(f"expected {name} in float32, got {tensor.dtype}; keep trajectories in float32")
-
-
-def _expect_stochastic(sigma_next: Tensor) -> None:
-    if bool((sigma_next <= 0).any()):
-        raise ValueError(
-            "the last step (sigma_next = 0) is never stochastic: noise added there stays in the picture. "
-            "Let the SDE window end before the last step"
-        )
 
 
 def sde_window(seed: int, iteration: int, num_steps: int, size: int, first: int, last: int) -> range:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Any, ClassVar, Protocol
 
 from torch import Tensor
 
@@ -46,9 +46,9 @@ class Algorithm(Protocol):
         stochastic: whether a rollout has a window of stochastic steps, or is the ODE's.
     """
 
-    copies: tuple[str, ...]
-    sampling_adapter: str
-    stochastic: bool
+    copies: ClassVar[tuple[str, ...]]
+    sampling_adapter: ClassVar[str]
+    stochastic: ClassVar[bool]
 
     def num_trained_steps(self, window_size: int, num_inference_steps: int) -> int:
         """Say at how many time steps each sample is trained."""

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
-from typing import Any, Literal, get_args
+from typing import Any, ClassVar, Literal, get_args
 
-import torch
 from torch import Tensor
 
 from gnomon.errors import UserError
@@ -34,50 +34,49 @@ class StepBatch:
     mask: Tensor
 
 
+@dataclass(frozen=True, kw_only=True)
 class FlowGRPO:
-    """Clipped policy gradients on the log-probabilities of stochastic steps (Flow-GRPO, arXiv 2505.05470)."""
+    """Clipped policy gradients on the log-probabilities of stochastic steps (Flow-GRPO, arXiv 2505.05470).
 
-    copies: tuple[str, ...] = ()
-    sampling_adapter = TRAINED
-    stochastic = True
-    _keeps_means = False
+    Raises:
+        UserError: when a number is out of its range.
+    """
 
-    def __init__(
-        self,
-        *,
-        clip_low: float = 1e-4,
-        clip_high: float = 1e-4,
-        kl_weight: float = 0.0,
-        kl_form: KLForm = "velocity",
-        ratio_tolerance: float = 0.0,
-    ) -> None:
-        """Choose clip and KL.
+    copies: ClassVar[tuple[str, ...]] = ()
+    sampling_adapter: ClassVar[str] = TRAINED
+    stochastic: ClassVar[bool] = True
+    _keeps_means: ClassVar[bool] = False
 
-        Args:
-            clip_low: how far the ratio may fall below 1. Log-probabilities are **means** over the latent elements, so a
-                ratio is the true one to the power of 1 / elements; that is why 1e-4 is usual for an SDE and 1e-5 for
-                CPS, where PPO takes 0.2, and why the range grows where latents are small.
-            clip_high: how far it may rise above 1; may differ (1e-4 and 5e-4 are used together).
-            kl_weight: weight of the KL to the model without the adapter; above 0 it costs one more forward pass.
-            kl_form: which KL: plain difference of velocities, the exact one of the stochastic steps, or Flow-GRPO's,
-                which leaves out the length of a step (its weight there is 0.04).
-            ratio_tolerance: largest |ratio - 1| before the first optimizer step of an iteration; more means that replay
-                is not rollout.
+    clip_low: float = 1e-4
+    """How far the ratio may fall below 1. Log-probabilities are **means** over the latent elements, so a ratio is the
+    true one to the power of 1 / elements; that is why 1e-4 is usual for an SDE and 1e-5 for CPS, where PPO takes 0.2,
+    and why the range grows where latents are small."""
 
-        Raises:
-            UserError: when a number is out of its range.
-        """
-        if not clip_low > 0 or not clip_high > 0:
-            raise UserError(f"expected model.algorithm.clip_low and clip_high > 0, got {clip_low} and {clip_high}")
-        if not kl_weight >= 0 or not ratio_tolerance >= 0:
+    clip_high: float = 1e-4
+    """How far it may rise above 1; may differ (1e-4 and 5e-4 are used together)."""
+
+    kl_weight: float = 0.0
+    """Weight of the KL to the model without the adapter; above 0 it costs one more forward pass."""
+
+    kl_form: KLForm = "velocity"
+    """Which KL: plain difference of velocities, the exact one of the stochastic steps, or Flow-GRPO's, which leaves out
+    the length of a step (its weight there is 0.04)."""
+
+    ratio_tolerance: float = 0.0
+    """Largest |ratio - 1| before the first optimizer step of an iteration; more means that replay is not rollout."""
+
+    def __post_init__(self) -> None:
+        if not self.clip_low > 0 or not self.clip_high > 0:
             raise UserError(
-                f"expected model.algorithm.kl_weight and ratio_tolerance >= 0, got {kl_weight} and {ratio_tolerance}"
+                f"expected model.algorithm.clip_low and clip_high > 0, got {self.clip_low} and {self.clip_high}"
             )
-        if kl_form not in get_args(KLForm):
-            raise UserError(f"expected model.algorithm.kl_form {', '.join(get_args(KLForm))}, got {kl_form!r}")
-        self.clip_low, self.clip_high = clip_low, clip_high
-        self.kl_weight, self.kl_form = kl_weight, kl_form
-        self.ratio_tolerance = ratio_tolerance
+        if not 0 <= self.kl_weight < math.inf or not self.ratio_tolerance >= 0:
+            raise UserError(
+                "expected model.algorithm.kl_weight and ratio_tolerance >= 0, got "
+                f"{self.kl_weight} and {self.ratio_tolerance}"
+            )
+        if self.kl_form not in get_args(KLForm):
+            raise UserError(f"expected model.algorithm.kl_form {', '.join(get_args(KLForm))}, got {self.kl_form!r}")
 
     def num_trained_steps(self, window_size: int, num_inference_steps: int) -> int:
         """Train the stochastic steps."""
@@ -144,57 +143,34 @@ class FlowGRPO:
         if self.kl_form == "velocity":
             return kl_velocity(velocity, reference)
         kl = kl_exact if self.kl_form == "exact" else kl_mean_space
-        sigma, sigma_next, sigma_max = transitions.sigmas
-        return kl(velocity, reference, sigma, sigma_next, transitions.sampler, sigma_max=sigma_max)
+        return kl(velocity, reference, transitions.sampler, transitions.sigmas)
 
     def after_iteration(self, policy: Policy, num_optimizer_steps: int) -> dict[str, float]:
         """Do nothing: the next rollout samples from the trained adapter."""
         return {}
 
 
+@dataclass(frozen=True, kw_only=True)
 class GRPOGuard(FlowGRPO):
     """Flow-GRPO with a ratio whose bias and spread do not depend on the time step (GRPO-Guard, arXiv 2510.22319)."""
 
-    _keeps_means = True
+    _keeps_means: ClassVar[bool] = True
 
-    def __init__(
-        self,
-        *,
-        clip_low: float = 4e-6,
-        clip_high: float = 4e-6,
-        kl_weight: float = 0.0,
-        kl_form: KLForm = "velocity",
-        ratio_tolerance: float = 0.0,
-    ) -> None:
-        """Choose clip and KL.
+    clip_low: float = 4e-6
+    """As in `FlowGRPO`, of a ratio that is smaller by about the std of a step: 2e-6 to 4e-6 are usual."""
 
-        Args:
-            clip_low: as in `FlowGRPO`, of a ratio that is smaller by about the std of a step: 2e-6 to 4e-6 are usual.
-            clip_high: likewise.
-            kl_weight: as in `FlowGRPO`.
-            kl_form: as in `FlowGRPO`.
-            ratio_tolerance: as in `FlowGRPO`.
-
-        Raises:
-            UserError: when a number is out of its range.
-        """
-        super().__init__(
-            clip_low=clip_low,
-            clip_high=clip_high,
-            kl_weight=kl_weight,
-            kl_form=kl_form,
-            ratio_tolerance=ratio_tolerance,
-        )
+    clip_high: float = 4e-6
+    """Likewise."""
 
     def _policy_loss(self, replay: Replay, batch: StepBatch) -> LossOutput:
         assert batch.old_mean is not None
-        sigma, sigma_next, _ = batch.transitions.sigmas
+        now, after = batch.transitions.sigmas.like(replay.std)
         return guard_loss(
             replay.mean,
             batch.old_mean,
             batch.transitions.latents_next,
             replay.std,
-            torch.full_like(replay.std, sigma - sigma_next),
+            now - after,
             batch.advantages,
             clip_low=self.clip_low,
             clip_high=self.clip_high,

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 import torch
@@ -42,59 +43,57 @@ class CleanBatch:
         return (1 - sigma) * self.clean + sigma * noise.to(self.clean.device), sigma
 
 
+@dataclass(frozen=True, kw_only=True)
 class DiffusionNFT:
     """Negative-aware fine-tuning of the forward process (DiffusionNFT, arXiv 2509.16117).
 
     Three sets of weights: the adapter "default" is trained, its copy "old" samples and follows slowly, and without an
     adapter there is the reference. Rollouts take the ODE, so any number of steps and no window; of a sample only the
     clean latents are kept. Sample and train without guidance: the method is made for it.
+
+    Raises:
+        UserError: when a number is out of its range.
     """
 
-    copies: tuple[str, ...] = (OLD,)
-    sampling_adapter = OLD
-    stochastic = False
+    copies: ClassVar[tuple[str, ...]] = (OLD,)
+    sampling_adapter: ClassVar[str] = OLD
+    stochastic: ClassVar[bool] = False
 
-    def __init__(
-        self,
-        *,
-        beta: float = 1.0,
-        advantage_max: float = 5.0,
-        kl_weight: float = 1e-4,
-        timestep_fraction: float = 0.99,
-        eta_start: int = 0,
-        eta_rate: float = 1e-3,
-        eta_max: float = 0.5,
-    ) -> None:
-        """Choose the strength of the mirror, and how slowly the sampling policy follows.
+    beta: float = 1.0
+    """How far the trained velocity is mirrored about the old one; 1, or 0.1 with several rewards."""
 
-        Args:
-            beta: how far the trained velocity is mirrored about the old one; 1, or 0.1 with several rewards.
-            advantage_max: advantage at which a sample counts as all good or all bad.
-            kl_weight: weight of the squared difference to the velocity of the reference; 0 saves a forward pass.
-            timestep_fraction: share of the schedule's steps at which each sample is trained, rounded down, at least
-                one; which ones changes from iteration to iteration.
-            eta_start: optimizer steps during which the sampling policy is the trained one.
-            eta_rate: what is added per further optimizer step to the share of itself that the sampling policy keeps.
-            eta_max: largest such share.
+    advantage_max: float = 5.0
+    """Advantage at which a sample counts as all good or all bad."""
 
-        Raises:
-            UserError: when a number is out of its range.
-        """
-        if not beta > 0 or not advantage_max > 0 or not kl_weight >= 0:
+    kl_weight: float = 1e-4
+    """Weight of the squared difference to the velocity of the reference; 0 saves a forward pass."""
+
+    timestep_fraction: float = 0.99
+    """Share of the schedule's steps at which each sample is trained, rounded down, at least one; which ones changes
+    from iteration to iteration."""
+
+    eta_start: int = 0
+    """Optimizer steps during which the sampling policy is the trained one."""
+
+    eta_rate: float = 1e-3
+    """What is added per further optimizer step to the share of itself that the sampling policy keeps."""
+
+    eta_max: float = 0.5
+    """Largest such share."""
+
+    def __post_init__(self) -> None:
+        if not self.beta > 0 or not self.advantage_max > 0 or not 0 <= self.kl_weight < math.inf:
             raise UserError(
                 "expected model.algorithm.beta > 0, advantage_max > 0 and kl_weight >= 0, got "
-                f"{beta}, {advantage_max} and {kl_weight}"
+                f"{self.beta}, {self.advantage_max} and {self.kl_weight}"
             )
-        if not 0 < timestep_fraction <= 1:
-            raise UserError(f"expected model.algorithm.timestep_fraction in (0, 1], got {timestep_fraction}")
-        if eta_start < 0 or not eta_rate >= 0 or not 0 <= eta_max < 1:
+        if not 0 < self.timestep_fraction <= 1:
+            raise UserError(f"expected model.algorithm.timestep_fraction in (0, 1], got {self.timestep_fraction}")
+        if self.eta_start < 0 or not self.eta_rate >= 0 or not 0 <= self.eta_max < 1:
             raise UserError(
                 "expected model.algorithm.eta_start >= 0, eta_rate >= 0 and eta_max from 0 to below 1, got "
-                f"{eta_start}, {eta_rate} and {eta_max}"
+                f"{self.eta_start}, {self.eta_rate} and {self.eta_max}"
             )
-        self.beta, self.advantage_max, self.kl_weight = beta, advantage_max, kl_weight
-        self.timestep_fraction = timestep_fraction
-        self.eta_start, self.eta_rate, self.eta_max = eta_start, eta_rate, eta_max
 
     def num_trained_steps(self, window_size: int, num_inference_steps: int) -> int:
         """Train a share of all steps; there is no window."""

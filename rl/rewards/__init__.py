@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from rl.monitors import image_monitors
 from rl.rewards.base import (
     RESERVED_METRICS,
     Reward,
@@ -38,7 +37,6 @@ __all__ = [
     "check_monitor_names",
     "concatenate",
     "failures",
-    "image_monitors",
     "merge_metrics",
     "reward_name",
     "weighted_sum",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import pytest
 from hypothesis import given
@@ -55,3 +56,11 @@ def test_an_empty_folder_is_refused(tmp_path: Path, case_folders: tuple[Path, Pa
         CaseData(str(tmp_path))
     with pytest.raises(UserError, match="at least one case"):
         CaseData(str(case_folders[0]), str(tmp_path))
+
+
+@pytest.mark.parametrize("change", [{"limit_validation": 0}, {"limit_validation": -1}, {"validation_batch_size": 0}])
+def test_numbers_out_of_their_range_are_refused_by_their_keys(
+    change: dict[str, Any], case_folders: tuple[Path, Path]
+) -> None:
+    with pytest.raises(UserError, match=r"data\.validation_batch_size >= 1 and data\.limit_validation >= 1"):
+        CaseData(*map(str, case_folders), **change)

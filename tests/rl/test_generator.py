@@ -15,7 +15,9 @@ from PIL.Image import Image
 
 from gnomon.errors import UserError
 from gnomon.records import Case, Text
+from rl.conditioning import form_of
 from rl.generator import DiffusersGenerator
+from rl.loading import model_hash
 from rl.lora import add_lora, save_lora
 
 SETTINGS: dict[str, Any] = {"num_inference_steps": 4, "height": 64, "width": 64}
@@ -150,15 +152,26 @@ def test_the_batch_size_of_forward_passes_changes_no_picture(
             assert np.abs(np.asarray(ours).astype(int) - np.asarray(theirs).astype(int)).max() <= 1
 
 
-def test_cases_of_different_sizes_are_refused_with_the_way_out(
+def test_cases_of_different_sizes_are_made_one_size_after_the_other_and_refused_as_one_batch(
     tiny_editor: Path, kwargs: dict[str, Any], pictures: list[Image]
 ) -> None:
-    generator = DiffusersGenerator(str(tiny_editor), num_inference_steps=4, pipeline_kwargs=kwargs)
-    conditioning = generator.condition(
-        [make_case("a"), make_case("b")], [pictures[:1], [pictures[0].resize((128, 128))]]
-    )
-    with pytest.raises(ValueError, match="set height and width"):
+    generator = DiffusersGenerator(str(tiny_editor), num_inference_steps=2, pipeline_kwargs=kwargs)
+    cases = [make_case(name) for name in "abc"]
+    references = [pictures[:1], [pictures[0].resize((128, 96))], pictures[1:2]]
+    together = generator.generate(cases, references, [1, 2, 3])
+    assert [picture.size for picture in together] == [(64, 64), (128, 96), (64, 64)]
+    for row in range(3):
+        (alone,) = generator.generate(cases[row : row + 1], references[row : row + 1], [row + 1])
+        difference = np.abs(np.asarray(alone).astype(int) - np.asarray(together[row]).astype(int))
+        assert difference.max() <= 1
+    conditioning = generator.condition(cases, references)
+    message = "one size, .* for 'a' and .* for 'b'; set height and width"
+    with pytest.raises(UserError, match=message):
         _ = conditioning.sigmas
+    with pytest.raises(UserError, match=message):
+        generator.initial_latents(conditioning, [1, 2, 3])
+    with pytest.raises(ValueError, match="expected 3 seeds"):
+        generator.draw(conditioning, [1, 2])
 
 
 def test_the_settings_file_of_a_model_gives_defaults_that_arguments_override(
@@ -174,9 +187,10 @@ def test_the_settings_file_of_a_model_gives_defaults_that_arguments_override(
     explicit = DiffusersGenerator(str(tiny_editor), **SETTINGS, pipeline_kwargs=kwargs)
     assert picture == explicit.generate([make_case("a")], [pictures[:1]], [7])[0]
 
-    (folder / "gnomon.json").write_text(json.dumps({"steps": 4}))
-    with pytest.raises(UserError, match="steps"):
-        DiffusersGenerator(str(folder))
+    for settings, message in (({"steps": 4}, "steps"), ({"num_inference_steps": "4"}, "num_inference_steps .*got '4'")):
+        (folder / "gnomon.json").write_text(json.dumps(settings))
+        with pytest.raises(UserError, match=message):
+            DiffusersGenerator(str(folder))
 
 
 def test_instructions_come_in_the_language_asked_for(tiny_editor: Path, generator: DiffusersGenerator) -> None:
@@ -196,6 +210,20 @@ def test_the_fingerprint_tells_settings_and_weights_apart(
     assert again.fingerprint == generator.fingerprint
     other = DiffusersGenerator(str(tiny_editor), **{**SETTINGS, "num_inference_steps": 3}, pipeline_kwargs=kwargs)
     assert other.fingerprint != generator.fingerprint
+
+
+def test_the_hash_of_a_model_sees_another_schedule_and_not_the_settings_that_arguments_override(
+    tiny_editor: Path, tmp_path: Path
+) -> None:
+    folder = tmp_path / "editor"
+    shutil.copytree(tiny_editor, folder)
+    assert model_hash(folder) == model_hash(tiny_editor)
+    (folder / "gnomon.json").write_text(json.dumps(SETTINGS))
+    assert model_hash(folder) == model_hash(tiny_editor)
+    schedule = folder / "scheduler" / "scheduler_config.json"
+    schedule.write_text(schedule.read_text().replace('"shift": 3.0', '"shift": 2.0'))
+    assert model_hash(folder) != model_hash(tiny_editor)
+    assert model_hash(Path("owner/name")) is None
 
 
 def test_the_fingerprint_tells_adapters_apart_given_as_folder_or_as_file(
@@ -263,6 +291,10 @@ def test_encoders_leave_the_gpu(tiny_editor: Path, kwargs: dict[str, Any], pictu
         ({"dtype": "int8"}, "dtype"),
         ({"language": "fr"}, "language"),
         ({"batch_size": 0}, "batch_size"),
+        ({"num_inference_steps": 0}, "num_inference_steps >= 1 .*got 0"),
+        ({"height": 0}, "height >= 1"),
+        ({"width": -64}, "width >= 1"),
+        ({"pipeline_kwargs": {"num_inference_steps": 4, "prompt": "x"}}, "without num_inference_steps, prompt"),
         ({"pipeline_kwargs": {"max_length": 3}}, "max_length"),
         ({"pipeline_kwargs": {"guidance_scale": 2.0}}, "guidance_scale"),
         ({"quantize": "int3"}, "quantize"),
@@ -281,3 +313,8 @@ def test_a_folder_with_a_missing_part_is_named_and_not_only_warned_about(tiny_ed
     (folder / "vae" / "diffusion_pytorch_model.safetensors").unlink()
     with pytest.raises(UserError, match="vae"):
         DiffusersGenerator(str(folder))
+
+
+def test_the_form_of_a_single_number_is_its_value() -> None:
+    one, other = torch.tensor(1.5), torch.tensor(2.5)
+    assert form_of("guidance", one) == form_of("guidance", one.clone()) != form_of("guidance", other)

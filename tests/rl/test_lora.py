@@ -75,6 +75,13 @@ def test_a_fresh_adapter_changes_nothing_is_float32_and_comes_from_its_seed(
     assert {parameter.dtype for parameter in trainable} == {torch.float32}
 
 
+@pytest.mark.gpu
+def test_a_fresh_adapter_leaves_the_generators_of_accelerators_alone(generator: DiffusersGenerator) -> None:
+    state = torch.cuda.get_rng_state()
+    add_lora(generator.transformer, rank=4, alpha=8, seed=5)
+    assert torch.equal(state, torch.cuda.get_rng_state())
+
+
 def test_targets_that_match_nothing_are_an_error_even_beside_one_that_does(generator: DiffusersGenerator) -> None:
     with pytest.raises(UserError, match=r"to_nowhere matches nothing.*attn\.to_q"):
         add_lora(generator.transformer, rank=4, alpha=4, targets=["to_q", "to_nowhere"])
@@ -222,6 +229,16 @@ def test_what_is_loaded_is_what_was_trained_to_the_bit_and_a_second_adapter_find
         }
         assert found.keys() == {name.removeprefix("transformer.") for name in weights}
         assert all(torch.equal(value, weights[f"transformer.{name}"]) for name, value in found.items())
+
+
+def test_a_lora_of_a_larger_model_is_refused_with_its_name(
+    generator: DiffusersGenerator, generator_settings: dict[str, Any], tmp_path: Path
+) -> None:
+    state = adapter_state(trained(generator).transformer)
+    wider = {name: torch.cat([value, value], dim=1) if "lora_A" in name else value for name, value in state.items()}
+    save_file({f"transformer.{name}": value.contiguous() for name, value in wider.items()}, tmp_path / WEIGHTS_NAME)
+    with pytest.raises(UserError, match="could not load the LoRA at"):
+        DiffusersGenerator(**generator_settings, lora=str(tmp_path))
 
 
 def test_the_same_adapter_has_the_same_bytes_in_every_process(generator: DiffusersGenerator, tmp_path: Path) -> None:

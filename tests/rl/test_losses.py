@@ -15,7 +15,7 @@ from torch import Tensor
 from torch.distributions import Normal, kl_divergence
 
 from rl.losses import LossOutput, grpo_loss, guard_loss, kl_exact, kl_mean_space, kl_velocity, nft_loss
-from rl.samplers import StepResult, StochasticSampler, noise_for
+from rl.samplers import StepResult, StepSigmas, StochasticSampler, noise_for
 
 CLIP: dict[str, Any] = {"clip_low": 0.1, "clip_high": 0.2}
 SHAPE = (2, 4, 3)
@@ -63,6 +63,14 @@ def test_a_masked_sample_has_no_gradient_and_changes_no_metric() -> None:
     assert output.metrics["ratio_deviation"].item() < 0.2
 
 
+def test_a_micro_batch_of_failures_alone_has_no_loss_and_a_ratio_of_one() -> None:
+    log_prob = torch.tensor([0.1, 5.0], requires_grad=True)
+    output = grpo_loss(log_prob, torch.zeros(2), torch.ones(2), **CLIP, mask=torch.tensor([False, False]))
+    assert output.loss.item() == 0
+    assert not torch.autograd.grad(output.loss, log_prob)[0].any()
+    assert output.metrics == {"ratio_mean": 1, "ratio_deviation": 0, "clip_fraction": 0, "approx_kl": 0}
+
+
 @given(split=st.integers(1, 5), masked=st.sets(st.integers(0, 5), max_size=4))
 def test_two_micro_batches_weighted_by_size_equal_the_whole(split: int, masked: set[int]) -> None:
     log_prob, old, advantages = (noise_for((name,), (6,)) * 0.1 for name in ("new", "old", "advantage"))
@@ -90,8 +98,9 @@ def guarded(
 ) -> tuple[LossOutput, StepResult, StepResult]:
     """Draw a step of an old policy and return the loss of a new one, with the new and the old step."""
     x, z, old_policy = (noise_for((name,), SHAPE) for name in ("x", "z", "old"))
-    old = sampler.step(x, old_policy, sigma, sigma_next, noise=z, sigma_max=0.9)
-    new = sampler.step(x, policy, sigma, sigma_next, sample_next=old.sample_next, sigma_max=0.9)
+    sigmas = StepSigmas(sigma, sigma_next, 0.9)
+    old = sampler.step(x, old_policy, sigmas, noise=z)
+    new = sampler.step(x, policy, sigmas, sample_next=old.sample_next)
     delta = torch.full((2,), sigma - sigma_next)
     arguments = {"clip_low": 10.0, "clip_high": 10.0} | changes
     return guard_loss(new.mean, old.mean, old.sample_next, new.std, delta, advantages, **arguments), new, old
@@ -302,8 +311,9 @@ def test_the_exact_kl_is_that_of_the_two_gaussian_steps(
 ) -> None:
     x, z = noise_for(("x",), SHAPE), noise_for(("z",), SHAPE)
     policy, reference = noise_for(("v",), SHAPE), noise_for(("r",), SHAPE)
-    ours = kl_exact(policy, reference, sigma, sigma_next, sampler, sigma_max=0.9)
-    steps = [sampler.step(x, v, sigma, sigma_next, noise=z, sigma_max=0.9) for v in (policy, reference)]
+    sigmas = StepSigmas(sigma, sigma_next, 0.9)
+    ours = kl_exact(policy, reference, sampler, sigmas)
+    steps = [sampler.step(x, v, sigmas, noise=z) for v in (policy, reference)]
     first, second = (Normal(step.mean, step.std[:, None, None]) for step in steps)
     torch.testing.assert_close(ours, kl_divergence(first, second).mean(dim=(1, 2)), rtol=1e-4, atol=1e-6)
 
@@ -311,9 +321,8 @@ def test_the_exact_kl_is_that_of_the_two_gaussian_steps(
 @every_step
 def test_the_three_kls_are_one_up_to_their_named_factors(sigma: float, sigma_next: float) -> None:
     policy, reference = noise_for(("v",), SHAPE), noise_for(("r",), SHAPE)
-    arguments: dict[str, Any] = {"sampler": SAMPLERS[0], "sigma_max": 0.9}
-    exact = kl_exact(policy, reference, sigma, sigma_next, **arguments)
-    mean_space = kl_mean_space(policy, reference, sigma, sigma_next, **arguments)
+    sigmas = StepSigmas(sigma, sigma_next, 0.9)
+    exact, mean_space = (kl(policy, reference, SAMPLERS[0], sigmas) for kl in (kl_exact, kl_mean_space))
     plain = kl_velocity(policy, reference)
     delta = sigma - sigma_next
     g = 0.9 * math.sqrt(sigma / (1 - min(sigma, 0.9)))
@@ -338,8 +347,8 @@ def test_a_kl_of_rows_at_different_time_steps_is_that_of_each_row_alone(
 
 
 KLS: dict[str, Callable[[Tensor, Tensor], Tensor]] = {
-    "exact": lambda v, r: kl_exact(v, r, 0.9, 0.6, SAMPLERS[0], sigma_max=0.9),
-    "mean_space": lambda v, r: kl_mean_space(v, r, 0.9, 0.6, SAMPLERS[0], sigma_max=0.9),
+    "exact": lambda v, r: kl_exact(v, r, SAMPLERS[0], StepSigmas(0.9, 0.6, 0.9)),
+    "mean_space": lambda v, r: kl_mean_space(v, r, SAMPLERS[0], StepSigmas(0.9, 0.6, 0.9)),
     "velocity": kl_velocity,
 }
 
@@ -358,5 +367,5 @@ def test_a_kl_has_a_gradient_towards_the_reference_and_none_into_it(form: str) -
 def test_cps_has_no_kl_where_it_has_no_noise(kl: Callable[..., Tensor]) -> None:
     policy, reference = noise_for(("v",), SHAPE), noise_for(("r",), SHAPE)
     with pytest.raises(ValueError, match="use kl_velocity"):
-        kl(policy, reference, 0.4, 0.0, SAMPLERS[2], sigma_max=0.9)
-    assert bool(torch.isfinite(kl(policy, reference, 0.4, 0.1, SAMPLERS[2], sigma_max=0.9)).all())
+        kl(policy, reference, SAMPLERS[2], StepSigmas(0.4, 0.0, 0.9))
+    assert bool(torch.isfinite(kl(policy, reference, SAMPLERS[2], StepSigmas(0.4, 0.1, 0.9))).all())

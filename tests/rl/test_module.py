@@ -379,7 +379,7 @@ def test_what_does_not_fit_together_is_refused_before_anything_is_sampled(
 ) -> None:
     with pytest.raises(UserError, match="divide the 4 micro-batches"):
         fit(build(), 1, accumulate_grad_batches=3)
-    with pytest.raises(UserError, match="at least num_prompts = 6 cases, got 5"):
+    with pytest.raises(UserError, match=r"at least model.rollout.num_prompts = 6 cases in data.train .*, got 5"):
         fit(build(rollout=replace(ROLLOUT, num_prompts=6)), 1)
     with pytest.raises(UserError, match="window"):
         build(rollout=replace(ROLLOUT, window_last=3))

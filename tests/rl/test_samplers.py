@@ -15,11 +15,8 @@ from torch.distributions import Normal
 
 from rl.samplers import (
     SDEKind,
+    StepSigmas,
     StochasticSampler,
-    cps_step,
-    dance_sde_step,
-    diffusion_coefficient,
-    flow_sde_step,
     mean_per_sample,
     noise_for,
     ode_step,
@@ -30,6 +27,13 @@ SHAPE = (3, 5, 4)
 SIGMAS = [1.0, 0.9, 0.75, 0.5, 0.25, 0.0]
 SAMPLERS = [StochasticSampler("flow_sde", 0.9), StochasticSampler("dance_sde", 0.3), StochasticSampler("cps", 0.8)]
 every_sampler = pytest.mark.parametrize("sampler", SAMPLERS, ids=lambda sampler: sampler.kind)
+
+
+NEAR_THE_MIDDLE = StepSigmas(0.75, 0.5, 0.9)
+
+
+def sigmas_of(index: int) -> StepSigmas:
+    return StepSigmas(SIGMAS[index], SIGMAS[index + 1], SIGMAS[1])
 
 
 def latents(name: str, shape: tuple[int, ...] = SHAPE) -> torch.Tensor:
@@ -48,7 +52,7 @@ def published_step(x: np.ndarray, v: np.ndarray, z: np.ndarray, index: int, leve
 @pytest.mark.parametrize("level", [0.3, 0.9])
 def test_flow_sde_step_is_the_published_formula(index: int, level: float) -> None:
     x, v, z = latents("x"), latents("v"), latents("z")
-    step = flow_sde_step(x, v, SIGMAS[index], SIGMAS[index + 1], level, noise=z, sigma_max=SIGMAS[1])
+    step = StochasticSampler("flow_sde", level).step(x, v, sigmas_of(index), noise=z)
     mean, std = published_step(x.double().numpy(), v.double().numpy(), z.double().numpy(), index, level)
     np.testing.assert_allclose(step.mean.numpy(), mean, rtol=1e-5, atol=1e-6)
     np.testing.assert_allclose(step.std.numpy(), [std] * 3, rtol=1e-6)
@@ -64,7 +68,7 @@ def test_dance_sde_step_is_the_published_formula(index: int) -> None:
     predicted = exact_x - sigma * exact_v
     score = -(exact_x - predicted * (1 - sigma)) / sigma**2
     mean = exact_x - delta * exact_v + -0.5 * eta**2 * score * -delta
-    step = dance_sde_step(x, v, sigma, SIGMAS[index + 1], eta, noise=z)
+    step = StochasticSampler("dance_sde", eta).step(x, v, sigmas_of(index), noise=z)
     np.testing.assert_allclose(step.mean.numpy(), mean, rtol=1e-5, atol=1e-6)
     np.testing.assert_allclose(step.std.numpy(), [eta * math.sqrt(delta)] * 3, rtol=1e-6)
 
@@ -77,7 +81,7 @@ def test_cps_step_is_the_published_formula(index: int) -> None:
     std = after * math.sin(level * math.pi / 2)
     picture, noise = exact_x - exact_v * sigma, exact_x + exact_v * (1 - sigma)
     mean = picture * (1 - after) + noise * math.sqrt(after**2 - std**2)
-    step = cps_step(x, v, sigma, after, level, noise=z)
+    step = StochasticSampler("cps", level).step(x, v, sigmas_of(index), noise=z)
     np.testing.assert_allclose(step.mean.numpy(), mean, rtol=1e-5, atol=1e-6)
     np.testing.assert_allclose(step.std.numpy(), [std] * 3, rtol=1e-6)
     expected = -((step.sample_next.numpy() - mean) ** 2).mean(axis=(1, 2))
@@ -86,7 +90,7 @@ def test_cps_step_is_the_published_formula(index: int) -> None:
 
 @pytest.mark.parametrize("sampler", SAMPLERS[:2], ids=lambda sampler: sampler.kind)
 def test_log_prob_is_the_mean_of_normal_log_densities(sampler: StochasticSampler) -> None:
-    step = sampler.step(latents("x"), latents("v"), 0.75, 0.5, noise=latents("z"), sigma_max=0.9)
+    step = sampler.step(latents("x"), latents("v"), NEAR_THE_MIDDLE, noise=latents("z"))
     expected = Normal(step.mean, step.std[:, None, None]).log_prob(step.sample_next).mean(dim=(1, 2))
     torch.testing.assert_close(step.log_prob, expected)
 
@@ -96,12 +100,12 @@ def test_the_log_prob_of_padded_rows_is_that_of_each_row_alone(sampler: Stochast
     lengths = [5, 3, 1]
     mask = torch.arange(5)[None] < torch.tensor(lengths)[:, None]
     x, v, z = (latents(name) for name in ("x", "v", "z"))
-    padded = sampler.step(x, v, 0.75, 0.5, noise=z, sigma_max=0.9, mask=mask)
+    padded = sampler.step(x, v, NEAR_THE_MIDDLE, noise=z, mask=mask)
     for row, length in enumerate(lengths):
         cut = (slice(row, row + 1), slice(0, length))
-        alone = sampler.step(x[cut], v[cut], 0.75, 0.5, noise=z[cut], sigma_max=0.9)
+        alone = sampler.step(x[cut], v[cut], NEAR_THE_MIDDLE, noise=z[cut])
         torch.testing.assert_close(padded.log_prob[row], alone.log_prob[0])
-    assert not torch.equal(padded.log_prob, sampler.step(x, v, 0.75, 0.5, noise=z, sigma_max=0.9).log_prob)
+    assert not torch.equal(padded.log_prob, sampler.step(x, v, NEAR_THE_MIDDLE, noise=z).log_prob)
 
 
 def test_a_mask_that_does_not_fit_is_refused() -> None:
@@ -114,8 +118,8 @@ def test_a_mask_that_does_not_fit_is_refused() -> None:
 @every_sampler
 def test_replaying_a_drawn_step_gives_its_log_prob_bit_for_bit(sampler: StochasticSampler) -> None:
     x, v = latents("x"), latents("v")
-    drawn = sampler.step(x, v, 0.75, 0.5, noise=latents("z"), sigma_max=0.9)
-    replayed = sampler.step(x, v, 0.75, 0.5, sample_next=drawn.sample_next, sigma_max=0.9)
+    drawn = sampler.step(x, v, NEAR_THE_MIDDLE, noise=latents("z"))
+    replayed = sampler.step(x, v, NEAR_THE_MIDDLE, sample_next=drawn.sample_next)
     assert torch.equal(drawn.log_prob, replayed.log_prob)
     assert torch.equal(torch.exp(replayed.log_prob - drawn.log_prob), torch.ones(3))
 
@@ -123,7 +127,7 @@ def test_replaying_a_drawn_step_gives_its_log_prob_bit_for_bit(sampler: Stochast
 @every_sampler
 def test_gradient_flows_through_the_mean_and_not_through_the_drawn_sample(sampler: StochasticSampler) -> None:
     velocity = latents("v").requires_grad_()
-    step = sampler.step(latents("x"), velocity, 0.75, 0.5, noise=latents("z"), sigma_max=0.9)
+    step = sampler.step(latents("x"), velocity, NEAR_THE_MIDDLE, noise=latents("z"))
     assert not step.sample_next.requires_grad
     step.log_prob.sum().backward()
     assert velocity.grad is not None
@@ -135,7 +139,7 @@ def test_gradient_flows_through_the_mean_and_not_through_the_drawn_sample(sample
 def test_the_slope_is_how_far_the_mean_moves_with_the_velocity(sampler: StochasticSampler, index: int) -> None:
     x, v, z = latents("x"), latents("v"), latents("z")
     sigma, after = SIGMAS[index], SIGMAS[index + 1]
-    steps = [sampler.step(x, each, sigma, after, noise=z, sigma_max=SIGMAS[1]) for each in (v, v + 1)]
+    steps = [sampler.step(x, each, sigmas_of(index), noise=z) for each in (v, v + 1)]
     slope, std = sampler.mean_slope(torch.tensor(sigma), torch.tensor(after), SIGMAS[1])
     torch.testing.assert_close(steps[1].mean - steps[0].mean, slope.expand(SHAPE), atol=1e-5, rtol=1e-5)
     torch.testing.assert_close(steps[0].std, std.expand(3))
@@ -145,9 +149,9 @@ def test_the_slope_is_how_far_the_mean_moves_with_the_velocity(sampler: Stochast
 def test_bf16_storage_would_move_the_log_prob_by_as_much_as_a_clip_range(sampler: StochasticSampler) -> None:
     # What the rule "trajectories in float32" is for: the stored x' is not the drawn one.
     x, v = latents("x", (2, 64, 64)), latents("v", (2, 64, 64))
-    drawn = sampler.step(x, v, 0.25, 0.1, noise=latents("z", (2, 64, 64)), sigma_max=0.9)
-    kept = sampler.step(x, v, 0.25, 0.1, sample_next=drawn.sample_next.clone(), sigma_max=0.9)
-    rounded = sampler.step(x, v, 0.25, 0.1, sample_next=drawn.sample_next.bfloat16().float(), sigma_max=0.9)
+    drawn = sampler.step(x, v, StepSigmas(0.25, 0.1, 0.9), noise=latents("z", (2, 64, 64)))
+    kept = sampler.step(x, v, StepSigmas(0.25, 0.1, 0.9), sample_next=drawn.sample_next.clone())
+    rounded = sampler.step(x, v, StepSigmas(0.25, 0.1, 0.9), sample_next=drawn.sample_next.bfloat16().float())
     assert (kept.log_prob - drawn.log_prob).abs().max() < 1e-6
     assert (rounded.log_prob - drawn.log_prob).abs().min() > 1e-6
 
@@ -155,33 +159,43 @@ def test_bf16_storage_would_move_the_log_prob_by_as_much_as_a_clip_range(sampler
 def test_one_sigma_per_sample_equals_one_call_per_sample() -> None:
     x, v, z = latents("x"), latents("v"), latents("z")
     now, after = torch.tensor([1.0, 0.75, 0.5]), torch.tensor([0.9, 0.5, 0.25])
-    together = flow_sde_step(x, v, now, after, 0.9, noise=z, sigma_max=0.9)
+    together = SAMPLERS[0].step(x, v, StepSigmas(now, after, 0.9), noise=z)
     for row in range(3):
-        alone = flow_sde_step(
-            x[row : row + 1], v[row : row + 1], now[row].item(), after[row].item(), 0.9,
-            noise=z[row : row + 1], sigma_max=0.9,
-        )  # fmt: skip
+        alone = SAMPLERS[0].step(
+            x[row : row + 1],
+            v[row : row + 1],
+            StepSigmas(now[row].item(), after[row].item(), 0.9),
+            noise=z[row : row + 1],
+        )
         torch.testing.assert_close(alone.sample_next[0], together.sample_next[row])
         torch.testing.assert_close(alone.log_prob[0], together.log_prob[row])
 
 
-@settings(max_examples=50, deadline=None)
-@given(sigma=st.floats(0.05, 0.99), share=st.floats(0.05, 0.9), level=st.floats(0.05, 1.5))
-def test_with_the_exact_velocity_a_step_keeps_the_picture_and_adds_the_known_noise(
-    sigma: float, share: float, level: float
-) -> None:
-    # x0 and e enter linearly, so unit vectors show their coefficients: x0 keeps 1 - sigma_next exactly, and the
-    # whole noise variance is sigma_next^2 + g^2 d^2 / sigma + g^4 d^2 / (4 sigma^2).
-    after = sigma * share
+def step_with_exact_velocity(sampler: StochasticSampler, sigma: float, after: float) -> tuple[float, float]:
+    """Return how much of the picture a step keeps, and the variance of all its noise.
+
+    x0 and e enter linearly, so unit vectors show their coefficients.
+    """
     picture, noise = torch.tensor([[1.0, 0.0]]), torch.tensor([[0.0, 1.0]])
     x = (1 - sigma) * picture + sigma * noise
-    step = flow_sde_step(x, noise - picture, sigma, after, level, noise=torch.zeros(1, 2), sigma_max=0.99)
+    step = sampler.step(x, noise - picture, StepSigmas(sigma, after, 0.99), noise=torch.zeros(1, 2))
     kept, old_noise = step.mean[0].tolist()
+    return kept, old_noise**2 + step.std.item() ** 2
+
+
+@settings(max_examples=50, deadline=None)
+@given(sigma=st.floats(0.05, 0.99), share=st.floats(0.05, 0.9), level=st.floats(0.05, 1.5))
+@pytest.mark.parametrize("kind", ["flow_sde", "dance_sde"])
+def test_with_the_exact_velocity_an_sde_step_keeps_the_picture_and_adds_the_known_noise(
+    kind: SDEKind, sigma: float, share: float, level: float
+) -> None:
+    level = min(level, 0.7) if kind == "dance_sde" else level
+    after, delta = sigma * share, sigma - sigma * share
+    kept, variance = step_with_exact_velocity(StochasticSampler(kind, level), sigma, after)
     assert kept == pytest.approx(1 - after, abs=2e-5)
-    g = diffusion_coefficient(torch.tensor(sigma), level, 0.99).item()
-    delta = sigma - after
+    g = level * math.sqrt(sigma / (1 - sigma)) if kind == "flow_sde" else level
     expected = after**2 + (g * delta) ** 2 / sigma + g**4 * delta**2 / (4 * sigma**2)
-    assert old_noise**2 + step.std.item() ** 2 == pytest.approx(expected, rel=2e-3, abs=1e-5)
+    assert variance == pytest.approx(expected, rel=2e-3, abs=1e-5)
 
 
 @settings(max_examples=50, deadline=None)
@@ -190,31 +204,15 @@ def test_with_the_exact_velocity_cps_has_exactly_the_noise_of_the_next_step(
     sigma: float, share: float, level: float
 ) -> None:
     after = sigma * share
-    picture, noise = torch.tensor([[1.0, 0.0]]), torch.tensor([[0.0, 1.0]])
-    x = (1 - sigma) * picture + sigma * noise
-    step = cps_step(x, noise - picture, sigma, after, level, noise=torch.zeros(1, 2))
-    kept, old_noise = step.mean[0].tolist()
+    kept, variance = step_with_exact_velocity(StochasticSampler("cps", level), sigma, after)
     assert kept == pytest.approx(1 - after, abs=2e-6)
-    assert old_noise**2 + step.std.item() ** 2 == pytest.approx(after**2, rel=1e-4, abs=1e-7)
-
-
-@settings(max_examples=50, deadline=None)
-@given(sigma=st.floats(0.05, 0.99), share=st.floats(0.05, 0.9), level=st.floats(0.05, 0.7))
-def test_with_the_exact_velocity_dance_sde_adds_the_known_noise(sigma: float, share: float, level: float) -> None:
-    after, delta = sigma * share, sigma * (1 - share)
-    picture, noise = torch.tensor([[1.0, 0.0]]), torch.tensor([[0.0, 1.0]])
-    x = (1 - sigma) * picture + sigma * noise
-    step = dance_sde_step(x, noise - picture, sigma, after, level, noise=torch.zeros(1, 2))
-    kept, old_noise = step.mean[0].tolist()
-    assert kept == pytest.approx(1 - after, abs=2e-5)
-    expected = after**2 + (level * delta) ** 2 / sigma + level**4 * delta**2 / (4 * sigma**2)
-    assert old_noise**2 + step.std.item() ** 2 == pytest.approx(expected, rel=2e-3, abs=1e-5)
+    assert variance == pytest.approx(after**2, rel=1e-4, abs=1e-7)
 
 
 @every_sampler
 @pytest.mark.parametrize("sigma", [1.0, 0.9999, 0.95])
 def test_the_first_step_is_finite_however_close_to_one_it_starts(sampler: StochasticSampler, sigma: float) -> None:
-    step = sampler.step(latents("x"), latents("v"), sigma, 0.9, noise=latents("z"), sigma_max=0.9)
+    step = sampler.step(latents("x"), latents("v"), StepSigmas(sigma, 0.9, 0.9), noise=latents("z"))
     for tensor in (step.mean, step.std, step.log_prob):
         assert bool(torch.isfinite(tensor).all())
     assert step.std.max() < 1.5
@@ -223,12 +221,12 @@ def test_the_first_step_is_finite_however_close_to_one_it_starts(sampler: Stocha
 @pytest.mark.parametrize("sampler", SAMPLERS[:2], ids=lambda sampler: sampler.kind)
 def test_the_last_step_of_an_sde_is_never_stochastic(sampler: StochasticSampler) -> None:
     with pytest.raises(ValueError, match="last step"):
-        sampler.step(latents("x"), latents("v"), 0.25, 0.0, noise=latents("z"), sigma_max=0.9)
+        sampler.step(latents("x"), latents("v"), sigmas_of(4), noise=latents("z"))
 
 
 def test_the_last_step_of_cps_is_the_step_of_the_ode() -> None:
     x, v = latents("x"), latents("v").requires_grad_()
-    step = cps_step(x, v, 0.25, 0.0, 0.8, noise=latents("z"))
+    step = SAMPLERS[2].step(x, v, sigmas_of(4), noise=latents("z"))
     torch.testing.assert_close(step.sample_next, ode_step(x, v.detach(), 0.25, 0.0))
     assert step.std.tolist() == [0.0] * 3
     assert step.log_prob.tolist() == [0.0] * 3
@@ -239,7 +237,13 @@ def test_the_last_step_of_cps_is_the_step_of_the_ode() -> None:
 
 @pytest.mark.parametrize(
     ("kind", "level", "message"),
-    [("ode", 0.5, "sampler of"), ("cps", 1.1, "CPS"), ("flow_sde", 0.0, "noise_level"), ("cps", math.nan, "noise_le")],
+    [
+        ("ode", 0.5, "sampler of"),
+        ("cps", 1.1, "CPS"),
+        ("flow_sde", 0.0, "noise_level"),
+        ("cps", math.nan, "noise_le"),
+        ("flow_sde", math.inf, "finite noise_level"),
+    ],
 )
 def test_a_sampler_that_no_step_takes_is_refused(kind: SDEKind, level: float, message: str) -> None:
     with pytest.raises(ValueError, match=message):
@@ -249,23 +253,24 @@ def test_a_sampler_that_no_step_takes_is_refused(kind: SDEKind, level: float, me
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        ({"sigma_next": 0.8}, "sigma > sigma_next"),
-        ({"noise_level": 0.0}, "ode_step"),
-        ({"sigma_max": 1.0}, "sigma_max"),
+        ({"sigmas": StepSigmas(0.75, 0.8, 0.9)}, "sigma > sigma_next"),
+        ({"sigmas": StepSigmas(0.75, 0.5, 1.0)}, "sigma_max"),
+        ({"sigmas": StepSigmas(torch.tensor([0.5, 0.6]), 0.1, 0.9)}, "one per sample"),
         ({"sample": latents("x").bfloat16()}, "float32"),
         ({"noise": None, "sample_next": latents("y").bfloat16()}, "expected sample_next in float32"),
         ({"noise": None}, "exactly one"),
         ({"sample_next": latents("y")}, "exactly one"),
-        ({"sigma": torch.tensor([0.5, 0.6])}, "one per sample"),
+        ({"noise": latents("z")[:1]}, r"shape \[3, 5, 4\], got \[3, 5, 4\] and \[1, 5, 4\]"),
+        ({"velocity": latents("v")[0]}, r"shape \[3, 5, 4\], got \[5, 4\]"),
+        ({"noise": None, "sample_next": latents("y")[:1]}, r"got \[3, 5, 4\] and \[1, 5, 4\]"),
     ],
 )
 def test_bad_arguments_name_what_was_expected(change: dict[str, object], message: str) -> None:
     arguments: dict[str, object] = {
-        "sample": latents("x"), "velocity": latents("v"), "sigma": 0.75, "sigma_next": 0.5, "noise_level": 0.9,
-        "noise": latents("z"), "sigma_max": 0.9,
+        "sample": latents("x"), "velocity": latents("v"), "sigmas": NEAR_THE_MIDDLE, "noise": latents("z"),
     }  # fmt: skip
     with pytest.raises(ValueError, match=message):
-        flow_sde_step(**(arguments | change))  # type: ignore[arg-type]
+        SAMPLERS[0].step(**(arguments | change))  # type: ignore[arg-type]
 
 
 def test_ode_step_is_the_scheduler_of_diffusers() -> None:
@@ -281,7 +286,7 @@ def test_ode_step_is_the_scheduler_of_diffusers() -> None:
 
 def test_the_sde_mean_tends_to_the_ode_step_without_noise() -> None:
     x, v = latents("x"), latents("v")
-    nearly = flow_sde_step(x, v, 0.75, 0.5, 1e-4, noise=latents("z"), sigma_max=0.9).mean
+    nearly = StochasticSampler("flow_sde", 1e-4).step(x, v, NEAR_THE_MIDDLE, noise=latents("z")).mean
     torch.testing.assert_close(nearly, ode_step(x, v, 0.75, 0.5))
 
 

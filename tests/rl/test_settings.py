@@ -52,6 +52,7 @@ def test_accumulation_that_leaves_a_smaller_last_step_is_refused() -> None:
         (RolloutSettings, {"num_prompts": 0}, "model.rollout.num_prompts >= 1"),
         (RolloutSettings, {"micro_batch_size": 36}, "rollout.micro_batch_size that divides .* 48 x 16 = 768, got 36"),
         (RolloutSettings, {"noise_level": 0.0}, "model.rollout.sampler and noise_level"),
+        (RolloutSettings, {"noise_level": float("inf")}, "model.rollout.sampler and noise_level.*finite"),
         (RolloutSettings, {"sampler": "cps", "noise_level": 1.2}, "model.rollout.sampler and noise_level.*CPS"),
         (RolloutSettings, {"sampler": "euler"}, "cps, got 'euler'"),
         (RolloutSettings, {"window_size": 0}, "model.rollout.window_size"),

@@ -11,7 +11,7 @@ from torch import Tensor, nn
 
 from rl.advantages import group_advantages
 from rl.losses import grpo_loss, guard_loss, nft_loss
-from rl.samplers import StepResult, StochasticSampler, noise_for, ode_step, sde_window
+from rl.samplers import StepResult, StepSigmas, StochasticSampler, noise_for, ode_step, sde_window
 
 SIGMAS = [1.0, 0.9, 0.75, 0.5, 0.25, 0.0]
 GROUPS, MEMBERS = 4, 16
@@ -49,7 +49,7 @@ def rollout(
         if step in window:
             assert sampler is not None
             noise = noise_for(("sde", iteration, step), x.shape)
-            x = sampler.step(x, velocity, SIGMAS[step], SIGMAS[step + 1], noise=noise, sigma_max=SIGMAS[1]).sample_next
+            x = sampler.step(x, velocity, StepSigmas.of(torch.tensor(SIGMAS), step), noise=noise).sample_next
             kept.append(x)
         else:
             x = ode_step(x, velocity, SIGMAS[step], SIGMAS[step + 1])
@@ -81,9 +81,8 @@ def policy_gradients(sampler: StochasticSampler, loss_of: PolicyLoss) -> Callabl
                 step = window[place]
                 velocity = model(kept[place], SIGMAS[step], CONDITION)
                 return sampler.step(
-                    kept[place], velocity, SIGMAS[step], SIGMAS[step + 1],
-                    sample_next=kept[place + 1], sigma_max=SIGMAS[1],
-                )  # fmt: skip
+                    kept[place], velocity, StepSigmas.of(torch.tensor(SIGMAS), step), sample_next=kept[place + 1]
+                )
 
             with torch.no_grad():
                 old = [replay(place) for place in range(len(window))]

@@ -69,6 +69,19 @@ def test_the_first_step_has_a_ratio_of_exactly_one_no_loss_and_a_gradient(
         algorithm.loss(policy, batches[0], True)
 
 
+def test_the_guarded_loss_of_a_step_is_divided_by_its_length(policy: Policy, pictures: list[Image]) -> None:
+    algorithm = GRPOGuard(**CLIP)
+    with torch.no_grad():
+        batches = algorithm.micro_batches(policy, samples(policy, pictures, SAMPLERS[0]), 4)
+    shake(policy, 1)
+    for batch in batches:
+        step = batch.transitions.step
+        before, after = batch.transitions.conditioning.sigmas[step : step + 2]
+        output = algorithm.loss(policy, replace(batch, advantages=torch.ones(4)), False)
+        assert output.metrics["ratio_deviation"] > 0
+        torch.testing.assert_close(output.loss, -output.metrics["ratio_mean"] / (before - after))
+
+
 @pytest.mark.parametrize("form", ["velocity", "exact", "mean_space"])
 def test_the_kl_counts_by_its_form_and_weight(form: Any, policy: Policy, pictures: list[Image]) -> None:
     weighted, free = FlowGRPO(**CLIP, kl_weight=0.5, kl_form=form), FlowGRPO(**CLIP)
@@ -76,7 +89,7 @@ def test_the_kl_counts_by_its_form_and_weight(form: Any, policy: Policy, picture
         batch = weighted.micro_batches(policy, samples(policy, pictures, SAMPLERS[0]), 4)[0]
         reference = policy.velocity_of(None, batch.transitions.conditioning, batch.transitions.latents, 1)
         velocity = policy.generator.velocity(batch.transitions.conditioning, batch.transitions.latents, 1)
-    sigma, sigma_next, _ = batch.transitions.sigmas
+    sigma, sigma_next = (batch.transitions.conditioning.sigmas[step].item() for step in (1, 2))
     g, delta = 0.9 * (sigma / (1 - sigma)) ** 0.5, sigma - sigma_next
     exact = delta / 2 * (1 / g + g * (1 - sigma) / (2 * sigma)) ** 2
     factor = {"velocity": 1.0, "exact": exact, "mean_space": delta * exact}[form]
@@ -95,6 +108,7 @@ def test_the_kl_counts_by_its_form_and_weight(form: Any, policy: Policy, picture
         ({"clip_low": 0.0}, "clip_low"),
         ({"clip_high": -1.0}, "clip_high"),
         ({"kl_weight": -0.1}, "kl_weight"),
+        ({"kl_weight": float("inf")}, "kl_weight"),
         ({"ratio_tolerance": float("nan")}, "ratio_tolerance"),
         ({"kl_form": "l2"}, "kl_form velocity, exact, mean_space, got 'l2'"),
     ],

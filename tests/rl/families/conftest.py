@@ -1,7 +1,8 @@
 """One tiny checkpoint per family, and tests that run over all of them.
 
 A family is a module here, loaded by path: `build(folder, tiny_editor)` saves a checkpoint of the real classes with
-random weights (parts of the FLUX.2-klein in `tiny_editor` may be used again). Its constants say what it takes:
+random weights, which a seed decides (parts of the FLUX.2-klein in `tiny_editor` may be used again; what several
+families share is in `parts.py`). Its constants say what it takes:
 
 * `SETTINGS`: arguments of `DiffusersGenerator`, but for the model;
 * `REFERENCES`: how many pictures a case may have;
@@ -23,6 +24,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import torch
 
 from gnomon.records import Case, Text
 from rl.generator import DiffusersGenerator
@@ -94,7 +96,9 @@ def family_folder(tmp_path_factory: pytest.TempPathFactory, tiny_editor: Path) -
 
     def folder(name: str) -> Path:
         if not (root / name).is_dir():
-            load_module(name).build(root / name, tiny_editor)
+            with torch.random.fork_rng():
+                torch.manual_seed(0)
+                load_module(name).build(root / name, tiny_editor)
         return root / name
 
     return folder

@@ -9,17 +9,13 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-import torch
 from diffusers import AutoencoderKLFlux2, FlowMatchEulerDiscreteScheduler, Flux2Pipeline, Flux2Transformer2DModel
 from tokenizers.pre_tokenizers import ByteLevel
 from transformers import Mistral3Config, Mistral3ForConditionalGeneration, Qwen2Tokenizer
 
-SETTINGS: dict[str, Any] = {
-    "num_inference_steps": 3,
-    "height": 64,
-    "width": 64,
-    "pipeline_kwargs": {"max_sequence_length": 12, "text_encoder_out_layers": [1, 2]},
-}
+from tests.rl.families.parts import FLUX2_SETTINGS
+
+SETTINGS = FLUX2_SETTINGS
 REFERENCES = (0, 1, 2, 3)
 GUIDANCE: dict[str, dict[str, Any]] = {"off": {"guidance_scale": 1.0}, "on": {"guidance_scale": 4.0}}
 
@@ -39,7 +35,6 @@ def build(folder: Path, tiny_editor: Path) -> None:
         eos_token="</s>", additional_special_tokens=specials,
     )  # fmt: skip
     tokenizer.chat_template = CHAT_TEMPLATE
-    torch.manual_seed(0)
     Flux2Pipeline(
         scheduler=FlowMatchEulerDiscreteScheduler(shift=3.0, use_dynamic_shifting=True),
         vae=AutoencoderKLFlux2.from_pretrained(tiny_editor / "vae"),

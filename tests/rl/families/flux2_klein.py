@@ -6,12 +6,9 @@ import shutil
 from pathlib import Path
 from typing import Any
 
-SETTINGS: dict[str, Any] = {
-    "num_inference_steps": 3,
-    "height": 64,
-    "width": 64,
-    "pipeline_kwargs": {"max_sequence_length": 12, "text_encoder_out_layers": [1, 2]},
-}
+from tests.rl.families.parts import FLUX2_SETTINGS
+
+SETTINGS = FLUX2_SETTINGS
 REFERENCES = (0, 1, 2, 3)
 GUIDANCE: dict[str, dict[str, Any]] = {"off": {}}
 

@@ -7,12 +7,9 @@ from typing import Any
 
 from diffusers import Flux2KleinPipeline
 
-SETTINGS: dict[str, Any] = {
-    "num_inference_steps": 3,
-    "height": 64,
-    "width": 64,
-    "pipeline_kwargs": {"max_sequence_length": 12, "text_encoder_out_layers": [1, 2]},
-}
+from tests.rl.families.parts import FLUX2_SETTINGS
+
+SETTINGS = FLUX2_SETTINGS
 REFERENCES = (0, 1, 2, 3)
 GUIDANCE: dict[str, dict[str, Any]] = {"off": {"guidance_scale": 1.0}, "on": {"guidance_scale": 4.0}}
 

@@ -9,11 +9,10 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-import torch
 from diffusers import AutoencoderKLFlux2, Flux3AutoBlocks, Flux3DistilledAutoBlocks, Flux3Transformer2DModel
-from transformers import Qwen3VLConfig, Qwen3VLForConditionalGeneration, Qwen3VLProcessor
+from transformers import Qwen3VLProcessor
 
-from tests.rl.families.parts import qwen_text_settings, special_token_ids, vision_processor
+from tests.rl.families.parts import qwen3_vl, vision_processor
 
 SETTINGS: dict[str, Any] = {
     "num_inference_steps": 3,
@@ -28,24 +27,12 @@ UNREACHED = ("mode_blocks.image_cond.",)
 
 
 def build(folder: Path, tiny_editor: Path, *, distilled: bool = False) -> None:
-    torch.manual_seed(0)
     blocks = Flux3DistilledAutoBlocks() if distilled else Flux3AutoBlocks()
     blocks.sub_blocks.pop("prompt_upsampler")
     pipeline = blocks.init_pipeline()
     pipeline.update_components(
         vae=AutoencoderKLFlux2.from_pretrained(tiny_editor / "vae"),
-        text_encoder=Qwen3VLForConditionalGeneration(
-            Qwen3VLConfig(
-                text_config=qwen_text_settings(16),
-                vision_config={
-                    "depth": 1, "hidden_size": 16, "intermediate_size": 32, "num_heads": 2, "patch_size": 16,
-                    "spatial_merge_size": 2, "temporal_patch_size": 2, "out_hidden_size": 16,
-                    "num_position_embeddings": 64, "deepstack_visual_indexes": [0],
-                },
-                tie_word_embeddings=True,
-                **special_token_ids(),
-            )
-        ),
+        text_encoder=qwen3_vl(),
         tokenizer=vision_processor(Qwen3VLProcessor),
         transformer=Flux3Transformer2DModel(
             in_channels=32, cond_in_channels=32, num_layers=1, num_single_layers=1, attention_head_dim=16,

@@ -5,9 +5,10 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-import torch
-from diffusers import AutoencoderKL, FlowMatchEulerDiscreteScheduler, FluxKontextPipeline, FluxTransformer2DModel
+from diffusers import FlowMatchEulerDiscreteScheduler, FluxKontextPipeline, FluxTransformer2DModel
 from transformers import CLIPTextConfig, CLIPTextModel, CLIPTokenizer, T5Config, T5EncoderModel, T5Tokenizer
+
+from tests.rl.families.parts import small_autoencoder
 
 SETTINGS: dict[str, Any] = {
     "num_inference_steps": 3,
@@ -24,15 +25,9 @@ def build(folder: Path, tiny_editor: Path) -> None:
     clip = {"<|startoftext|>": 0, "<|endoftext|>": 1}
     clip |= {letter + end: 2 + 2 * place + (end != "") for place, letter in enumerate(LETTERS) for end in ("", "</w>")}
     pieces = [("<pad>", 0.0), ("</s>", 0.0), ("<unk>", 0.0), *((letter, -1.0) for letter in ["▁", *LETTERS])]
-    torch.manual_seed(0)
     FluxKontextPipeline(
         scheduler=FlowMatchEulerDiscreteScheduler(shift=3.0, use_dynamic_shifting=True),
-        vae=AutoencoderKL(
-            block_out_channels=(8,) * 4, down_block_types=("DownEncoderBlock2D",) * 4,
-            up_block_types=("UpDecoderBlock2D",) * 4, layers_per_block=1, latent_channels=4, norm_num_groups=4,
-            use_quant_conv=False, use_post_quant_conv=False, shift_factor=0.1, scaling_factor=0.4,
-            mid_block_add_attention=False,
-        ),
+        vae=small_autoencoder(8, shift_factor=0.1, scaling_factor=0.4),
         text_encoder=CLIPTextModel(
             CLIPTextConfig(
                 vocab_size=len(clip), hidden_size=16, intermediate_size=32, projection_dim=16, num_hidden_layers=1,

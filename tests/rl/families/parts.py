@@ -1,14 +1,24 @@
-"""Tiny parts that several families share: tokenizers and text encoders, all of the real classes with random weights."""
+"""What several families share: settings, tokenizers, encoders, adapters, all tiny, of the real classes, at random."""
 
 from __future__ import annotations
 
 from typing import Any
 
+import torch
+from diffusers import AutoencoderKL
 from tokenizers.pre_tokenizers import ByteLevel
-from transformers import PreTrainedTokenizerFast, ProcessorMixin, Qwen2Tokenizer
+from transformers import PreTrainedModel, PreTrainedTokenizerFast, ProcessorMixin, Qwen2Tokenizer
 
+from rl.lora import add_lora
 from rm.vlm.processor import image_only
 
+# Of FLUX.2 and FLUX.2-klein, which take pictures and texts alike.
+FLUX2_SETTINGS: dict[str, Any] = {
+    "num_inference_steps": 3,
+    "height": 64,
+    "width": 64,
+    "pipeline_kwargs": {"max_sequence_length": 12, "text_encoder_out_layers": [1, 2]},
+}
 SPECIAL_TOKENS = (
     "<|endoftext|>",
     "<|im_start|>",
@@ -83,6 +93,43 @@ def special_token_ids() -> dict[str, Any]:
     return {name: tokenizer.convert_tokens_to_ids(token) for name, token in zip(names, tokens, strict=True)}
 
 
+def qwen3_vl() -> PreTrainedModel:
+    """Return a vision-language model of the kind that reads the texts of FLUX.3 and Qwen-Image 2.1."""
+    from transformers import Qwen3VLConfig, Qwen3VLForConditionalGeneration
+
+    return Qwen3VLForConditionalGeneration(
+        Qwen3VLConfig(
+            text_config=qwen_text_settings(16),
+            vision_config={
+                "depth": 1, "hidden_size": 16, "intermediate_size": 32, "num_heads": 2, "patch_size": 16,
+                "spatial_merge_size": 2, "temporal_patch_size": 2, "out_hidden_size": 16,
+                "num_position_embeddings": 64, "deepstack_visual_indexes": [0],
+            },
+            tie_word_embeddings=True,
+            **special_token_ids(),
+        )
+    )  # fmt: skip
+
+
+def small_autoencoder(width: int, **settings: Any) -> AutoencoderKL:
+    """Return a VAE of 4 latent channels at an eighth of the size, `width` channels wide inside."""
+    return AutoencoderKL(
+        block_out_channels=(width,) * 4, down_block_types=("DownEncoderBlock2D",) * 4,
+        up_block_types=("UpDecoderBlock2D",) * 4, layers_per_block=1, latent_channels=4, norm_num_groups=width // 2,
+        mid_block_add_attention=False, use_quant_conv=False, use_post_quant_conv=False, **settings,
+    )  # fmt: skip
+
+
+def add_trained_lora(transformer: Any, *, alpha: int, std: float) -> None:
+    """Put an adapter of rank 2 on a transformer that looks trained: B, which starts at 0, is drawn with `std`."""
+    add_lora(transformer, rank=2, alpha=alpha)
+    noise = torch.Generator().manual_seed(0)
+    with torch.no_grad():
+        for name, parameter in transformer.named_parameters():
+            if "lora_B" in name:
+                parameter.normal_(std=std, generator=noise)
+
+
 def qwen_image_components() -> dict[str, Any]:
     """Return what the pipelines around Qwen-Image share, but for the processor of those that edit.
 
@@ -130,27 +177,15 @@ def qwen_image_21_pipeline(**settings: Any) -> Any:
         QwenImage21Pipeline,
         QwenImage21Transformer2DModel,
     )
-    from transformers import Qwen3VLConfig, Qwen3VLForConditionalGeneration, Qwen3VLProcessor
+    from transformers import Qwen3VLProcessor
 
-    text_encoder = Qwen3VLForConditionalGeneration(
-        Qwen3VLConfig(
-            text_config=qwen_text_settings(16),
-            vision_config={
-                "depth": 1, "hidden_size": 16, "intermediate_size": 32, "num_heads": 2, "patch_size": 16,
-                "spatial_merge_size": 2, "temporal_patch_size": 2, "out_hidden_size": 16,
-                "num_position_embeddings": 64, "deepstack_visual_indexes": [0],
-            },
-            tie_word_embeddings=True,
-            **special_token_ids(),
-        )
-    )  # fmt: skip
     return QwenImage21Pipeline(
         scheduler=FlowMatchEulerDiscreteScheduler(shift=1.0, use_dynamic_shifting=True),
         vae=AutoencoderKLQwenImage21(
             base_dim=4, decoder_base_dim=4, z_dim=4, dim_mult=[1] * 5, num_res_blocks=1,
             temperal_downsample=[False] * 4, latents_mean=[0.1, -0.2, 0.3, 0.0], latents_std=[0.5, 1.0, 1.5, 2.0],
         ),
-        text_encoder=text_encoder,
+        text_encoder=qwen3_vl(),
         processor=vision_processor(Qwen3VLProcessor, patch_size=16),
         transformer=QwenImage21Transformer2DModel(
             in_channels=4, out_channels=4, num_layers=2, attention_head_dim=16, num_attention_heads=2,

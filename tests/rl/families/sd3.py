@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-import torch
+from tests.rl.families.parts import small_autoencoder
 
 SETTINGS: dict[str, Any] = {
     "num_inference_steps": 3,
@@ -47,36 +47,24 @@ def _t5_tokenizer() -> Any:
 
 def build(folder: Path, tiny_editor: Path) -> None:
     """Save the pipeline: latents of 4 channels at an eighth of the size, in patches of 2 x 2."""
-    from diffusers import (
-        AutoencoderKL,
-        FlowMatchEulerDiscreteScheduler,
-        SD3Transformer2DModel,
-        StableDiffusion3Pipeline,
-    )
+    from diffusers import FlowMatchEulerDiscreteScheduler, SD3Transformer2DModel, StableDiffusion3Pipeline
     from transformers import T5Config, T5EncoderModel
 
-    with torch.random.fork_rng():
-        torch.manual_seed(0)
-        t5_tokenizer = _t5_tokenizer()
-        StableDiffusion3Pipeline(
-            scheduler=FlowMatchEulerDiscreteScheduler(shift=3.0),
-            vae=AutoencoderKL(
-                block_out_channels=(4, 4, 4, 4), down_block_types=("DownEncoderBlock2D",) * 4,
-                up_block_types=("UpDecoderBlock2D",) * 4, layers_per_block=1, latent_channels=4, norm_num_groups=2,
-                mid_block_add_attention=False, use_quant_conv=False, use_post_quant_conv=False, shift_factor=0.0609,
-                scaling_factor=1.5305,
-            ),
-            text_encoder=_clip(8),
-            tokenizer=_clip_tokenizer(),
-            text_encoder_2=_clip(8),
-            tokenizer_2=_clip_tokenizer(),
-            text_encoder_3=T5EncoderModel(
-                T5Config(vocab_size=len(t5_tokenizer), d_model=32, d_kv=8, d_ff=32, num_layers=2, num_heads=2)
-            ),
-            tokenizer_3=t5_tokenizer,
-            transformer=SD3Transformer2DModel(
-                sample_size=8, patch_size=2, in_channels=4, out_channels=4, num_layers=2, attention_head_dim=8,
-                num_attention_heads=2, joint_attention_dim=32, caption_projection_dim=16, pooled_projection_dim=16,
-                pos_embed_max_size=16, qk_norm="rms_norm", dual_attention_layers=(0,),
-            ),
-        ).save_pretrained(folder)  # fmt: skip
+    t5_tokenizer = _t5_tokenizer()
+    StableDiffusion3Pipeline(
+        scheduler=FlowMatchEulerDiscreteScheduler(shift=3.0),
+        vae=small_autoencoder(4, shift_factor=0.0609, scaling_factor=1.5305),
+        text_encoder=_clip(8),
+        tokenizer=_clip_tokenizer(),
+        text_encoder_2=_clip(8),
+        tokenizer_2=_clip_tokenizer(),
+        text_encoder_3=T5EncoderModel(
+            T5Config(vocab_size=len(t5_tokenizer), d_model=32, d_kv=8, d_ff=32, num_layers=2, num_heads=2)
+        ),
+        tokenizer_3=t5_tokenizer,
+        transformer=SD3Transformer2DModel(
+            sample_size=8, patch_size=2, in_channels=4, out_channels=4, num_layers=2, attention_head_dim=8,
+            num_attention_heads=2, joint_attention_dim=32, caption_projection_dim=16, pooled_projection_dim=16,
+            pos_embed_max_size=16, qk_norm="rms_norm", dual_attention_layers=(0,),
+        ),
+    ).save_pretrained(folder)  # fmt: skip

@@ -11,7 +11,7 @@ from torch import Tensor
 
 from gnomon.records import Case
 from rl.generator import DiffusersGenerator
-from rl.lora import add_lora
+from tests.rl.families.parts import add_trained_lora
 
 STEP = 1e-3
 
@@ -19,12 +19,7 @@ STEP = 1e-3
 def adapted(family: Any, guidance: str) -> DiffusersGenerator:
     """Return a generator with an adapter whose B is not zero, so that A has gradients too."""
     generator = DiffusersGenerator(**family.arguments(guidance))
-    add_lora(generator.transformer, rank=2, alpha=4)
-    noise = torch.Generator().manual_seed(0)
-    with torch.no_grad():
-        for name, parameter in generator.transformer.named_parameters():
-            if "lora_B" in name:
-                parameter.normal_(std=0.3, generator=noise)
+    add_trained_lora(generator.transformer, alpha=4, std=0.3)
     return generator
 
 

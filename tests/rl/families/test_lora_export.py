@@ -6,14 +6,14 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import torch
 from PIL.Image import Image
 from safetensors import safe_open
 
 from gnomon.records import Case
 from rl.export import our_pixels, stock_inputs, stock_pipeline, verify_lora
 from rl.generator import DiffusersGenerator
-from rl.lora import WEIGHTS_NAME, add_lora, save_lora
+from rl.lora import WEIGHTS_NAME, save_lora
+from tests.rl.families.parts import add_trained_lora
 
 
 def test_an_exported_lora_with_alpha_other_than_rank_loads_in_a_plain_pipeline_and_makes_our_picture(
@@ -22,12 +22,7 @@ def test_an_exported_lora_with_alpha_other_than_rank_loads_in_a_plain_pipeline_a
     references = pictures[: family.references[-1]]
     generator = DiffusersGenerator(**family.arguments(guidance))
     base = our_pixels(generator, cases[0], references, 3)
-    add_lora(generator.transformer, rank=2, alpha=8)
-    noise = torch.Generator().manual_seed(0)
-    with torch.no_grad():
-        for name, parameter in generator.transformer.named_parameters():
-            if "lora_B" in name:
-                parameter.normal_(std=0.5, generator=noise)
+    add_trained_lora(generator.transformer, alpha=8, std=0.5)
     ours = our_pixels(generator, cases[0], references, 3)
     save_lora(generator.pipeline, tmp_path)
 

@@ -15,21 +15,21 @@ from rl.generator import DiffusersGenerator
 
 
 @pytest.mark.parametrize(
-    ("name", "count", "error", "message"),
+    ("name", "count", "message"),
     [
-        ("flux_kontext", 2, ValueError, "FluxKontextModularPipeline could not take case 'a' with 2 references"),
-        ("qwen_image_edit", 0, ValueError, "case 'a' with 0 references"),
-        ("qwen_image_edit", 2, ValueError, "case 'a' with 2 references"),
-        ("qwen_image_edit_plus", 0, ValueError, "case 'a' with 0 references"),
-        ("qwen_image", 1, UserError, "image to image"),
-        ("sd3", 1, UserError, "image to image"),
-        ("z_image", 1, UserError, "image to image"),
+        ("flux_kontext", 2, "FluxKontextModularPipeline could not take case 'a' with 2 references"),
+        ("qwen_image_edit", 0, "case 'a' with 0 references"),
+        ("qwen_image_edit", 2, "case 'a' with 2 references"),
+        ("qwen_image_edit_plus", 0, "case 'a' with 0 references"),
+        ("qwen_image", 1, "image to image"),
+        ("sd3", 1, "image to image"),
+        ("z_image", 1, "image to image"),
     ],
 )
 def test_a_number_of_references_that_a_family_does_not_take_is_refused(
-    name: str, count: int, error: type[Exception], message: str, cases: list[Case], pictures: list[Image],
+    name: str, count: int, message: str, cases: list[Case], pictures: list[Image],
     family_folder: Callable[[str], Path], family_module: Callable[[str], Any],
 ) -> None:  # fmt: skip
     generator = DiffusersGenerator(str(family_folder(name)), **family_module(name).SETTINGS)
-    with pytest.raises(error, match=message):
+    with pytest.raises(UserError, match=message):
         generator.condition(cases[:1], [pictures[:count]])
