@@ -172,8 +172,9 @@ def test_rows_at_different_time_steps_are_guarded_each_by_itself(sampler: Stocha
 
     def loss_of(rows: slice) -> LossOutput:
         x, z, old_policy = (noise_for((name,), SHAPE)[rows] for name in ("x", "z", "old"))
-        old = sampler.step(x, old_policy, now[rows], after[rows], noise=z, sigma_max=0.9)
-        new = sampler.step(x, policy[rows], now[rows], after[rows], sample_next=old.sample_next, sigma_max=0.9)
+        sigmas = StepSigmas(now[rows], after[rows], 0.9)
+        old = sampler.step(x, old_policy, sigmas, noise=z)
+        new = sampler.step(x, policy[rows], sigmas, sample_next=old.sample_next)
         return guard_loss(
             new.mean, old.mean, old.sample_next, new.std, (now - after)[rows], advantages[rows],
             clip_low=10.0, clip_high=10.0,
@@ -339,11 +340,12 @@ def test_a_kl_of_rows_at_different_time_steps_is_that_of_each_row_alone(
 ) -> None:
     policy, reference = noise_for(("v",), SHAPE), noise_for(("r",), SHAPE)
     now, after = torch.tensor([0.9, 0.4]), torch.tensor([0.6, 0.1])
-    together = kl(policy, reference, now, after, sampler, sigma_max=0.9)
+    together = kl(policy, reference, sampler, StepSigmas(now, after, 0.9))
     assert together.shape == (2,)
     for row in (0, 1):
-        each = (policy[row : row + 1], reference[row : row + 1], now[row].item(), after[row].item())
-        torch.testing.assert_close(together[row : row + 1], kl(*each, sampler, sigma_max=0.9))
+        sigmas = StepSigmas(now[row].item(), after[row].item(), 0.9)
+        alone = kl(policy[row : row + 1], reference[row : row + 1], sampler, sigmas)
+        torch.testing.assert_close(together[row : row + 1], alone)
 
 
 KLS: dict[str, Callable[[Tensor, Tensor], Tensor]] = {

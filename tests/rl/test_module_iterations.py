@@ -20,14 +20,15 @@ from pytorch_lightning import Callback, LightningModule, Trainer
 from safetensors.torch import load_file
 from torch import Tensor
 
-import rl.module
+import rl.iteration
 from gnomon.datasets import write_records
 from gnomon.images import save_png
 from gnomon.records import Case, Reference, Text
 from rl.algorithms import DiffusionNFT, FlowGRPO
 from rl.callbacks import KeepLora
-from rl.data import CaseData
+from rl.data import CaseData, prompt_indices
 from rl.generator import DiffusersGenerator
+from rl.iteration import IterationSampling
 from rl.lora import WEIGHTS_NAME
 from rl.module import PolicyTraining
 from rl.monitors import PICTURE_MONITORS
@@ -120,7 +121,8 @@ def test_every_iteration_trains_all_members_of_its_groups_once_at_each_step_of_i
     assert "rl: 3 prompts x 4 candidates = 12 samples; 8 micro-batches" in capsys.readouterr().err
     windows = []
     for iteration, batches in enumerate(keep.iterations):
-        groups = {case.id for case in module._groups(iteration)}
+        drawn = prompt_indices(len(data.train_cases), ROLLOUT.num_prompts, 0, iteration)
+        groups = {data.train_cases[index].id for index in drawn}
         assert len(groups) == ROLLOUT.num_prompts
         steps = {batch.transitions.step for batch in batches}
         windows.append(steps)
@@ -156,7 +158,7 @@ class StopError(Exception):
     pass
 
 
-class OneRollout(PolicyTraining):
+class OneRollout(IterationSampling):
     """Keeps the trajectories of one iteration and goes no further."""
 
     trajectories: Trajectories
@@ -178,14 +180,17 @@ def test_a_group_has_its_members_on_any_number_of_ranks_also_where_a_border_cuts
     rows: dict[int, list[tuple[str, int, range]]] = {}
     latents: dict[int, Tensor] = {}
     generator = DiffusersGenerator(**generator_settings)
-    module = OneRollout(generator, toy_rewards.Brightness(), algorithm=FlowGRPO(), rollout=ROLLOUT)
+    module = PolicyTraining(generator, toy_rewards.Brightness(), algorithm=FlowGRPO(), rollout=ROLLOUT)
+    advantage = AdvantageSettings()
+    sampling = OneRollout(module.policy, module.reward, module.algorithm, ROLLOUT, advantage, seed=0)
+    module.sampling = sampling
     for size in (1, world_size):
         parts = []
         for rank in range(size):
-            monkeypatch.setattr(rl.module, "rank_and_world_size", lambda rank=rank, size=size: (rank, size))
+            monkeypatch.setattr(rl.iteration, "rank_and_world_size", lambda rank=rank, size=size: (rank, size))
             with pytest.raises(StopError):
                 trainer(1).fit(module, data)
-            parts.append(module.trajectories)
+            parts.append(sampling.trajectories)
         rows[size] = [
             (case, seed, part.window)
             for part in parts
