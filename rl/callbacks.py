@@ -160,7 +160,7 @@ class SaveCheckpoint(Checkpoint):
         if trainer.is_global_zero:
             _remove(new)
         trainer.strategy.barrier()
-        trainer.save_checkpoint(new)
+        trainer.save_checkpoint(new, weights_only=False)
         trainer.strategy.barrier()
         if trainer.is_global_zero:
             if self.path.is_dir():

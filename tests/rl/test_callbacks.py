@@ -20,7 +20,7 @@ class WritingTrainer(Trainer):
         super().__init__(accelerator="cpu", logger=False, enable_checkpointing=False)
         self.content, self.as_folder, self.stop = content, as_folder, stop
 
-    def save_checkpoint(self, filepath: str | Path, *_: Any) -> None:
+    def save_checkpoint(self, filepath: str | Path, *_: Any, **__: Any) -> None:
         target = Path(filepath)
         assert not target.exists()
         if self.as_folder:
