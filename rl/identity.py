@@ -8,7 +8,7 @@ loading a model: whatever string below `generator`, `reward` and `monitors` is t
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 
 from gnomon.manifest import flatten
@@ -42,13 +42,20 @@ def content_hash_of_path(path: Path) -> str:
     Files over 256 MiB, which hold weights, are read in 64 evenly spaced pieces of 1 MiB and their size: training
     touches layers all over a file, and nobody wants to wait until 40 GB are read at each start.
     """
+    files = path.rglob("*") if path.is_dir() else [path]
+    return content_hash_of_files(
+        path, [file for file in files if not any(part.startswith(".") for part in file.relative_to(path).parts)]
+    )
+
+
+def content_hash_of_files(root: Path, paths: Iterable[Path]) -> str:
+    """Hash the files among some paths as `content_hash_of_path` does, by their names below `root`."""
     digest = hashlib.sha256()
-    for file in sorted(path.rglob("*")) if path.is_dir() else [path]:
-        if file.is_file() and not any(part.startswith(".") for part in file.relative_to(path).parts):
-            name = file.relative_to(path).as_posix()
-            digest.update(f"{len(name)}:{name}:{file.stat().st_size}:".encode())
-            for piece in _pieces(file):
-                digest.update(piece)
+    for file in sorted(path for path in paths if path.is_file()):
+        name = file.relative_to(root).as_posix()
+        digest.update(f"{len(name)}:{name}:{file.stat().st_size}:".encode())
+        for piece in _pieces(file):
+            digest.update(piece)
     return digest.hexdigest()
 
 

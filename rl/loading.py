@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import json
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -14,6 +13,7 @@ from transformers import ProcessorMixin
 
 from gnomon.errors import UserError
 from gnomon.optional import require
+from rl.identity import content_hash_of_files
 from rl.lora import block_linears
 from rm.vlm.processor import image_only
 
@@ -28,20 +28,15 @@ _SETTINGS = ("pipeline_kwargs", "num_inference_steps", "height", "width")
 
 
 def model_hash(folder: Path) -> str | None:
-    """Hash names, sizes and the first MiB of all that a model is made of; None for a name on the hub.
+    """Hash all that a model is made of, as `content_hash_of_files` does; None for a name on the hub.
 
     That is its weights, but also configs, vocabularies and templates: a schedule with another shift makes other
     pictures too. The folder's own settings count where they are used, see `DiffusersGenerator.fingerprint`.
     """
     if not folder.is_dir():
         return None
-    digest = hashlib.sha256()
-    for path in sorted(folder.rglob("*")):
-        if path.suffix in _MODEL_FILES and path != folder / SETTINGS_FILE:
-            digest.update(f"{path.relative_to(folder).as_posix()}:{path.stat().st_size}:".encode())
-            with path.open("rb") as file:
-                digest.update(file.read(2**20))
-    return digest.hexdigest()
+    files = [path for path in folder.rglob("*") if path.suffix in _MODEL_FILES and path != folder / SETTINGS_FILE]
+    return content_hash_of_files(folder, files)
 
 
 def read_settings(folder: Path) -> dict[str, Any]:

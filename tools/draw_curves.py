@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-import json
 import sys
 from pathlib import Path
 
 from matplotlib.figure import Figure
+
+from gnomon.runs import read_manifest
+from rl.callbacks import read_curve
 
 PANELS = {
     "validation/reward": "judge's reward",
@@ -16,21 +18,15 @@ PANELS = {
 }
 
 
-def validations(run: Path) -> list[dict[str, float]]:
-    """Return the validation metrics of a run, each with its iteration."""
-    lines = (run / "curve.jsonl").read_text(encoding="utf-8").splitlines()
-    points = [point for point in map(json.loads, lines) if point["kind"] == "validation"]
-    return [{"iteration": point["iteration"], **point["metrics"]} for point in points]
-
-
 def draw(out: Path, runs: list[Path]) -> None:
     """Draw one panel per figure and one line per run."""
     figure = Figure(figsize=(10, 5.2), layout="constrained")
     for axes, (key, title) in zip(figure.subplots(2, 2).flat, PANELS.items(), strict=True):
         for run in runs:
-            seed = json.loads((run / "manifest.json").read_text(encoding="utf-8"))["config"]["seed_everything"]
-            points = [(point["iteration"], point[key]) for point in validations(run)]
-            axes.plot(*zip(*points, strict=True), marker="o", markersize=3, label=f"seed {seed}")
+            manifest = read_manifest(run)
+            assert manifest is not None, f"{run} is no run folder"
+            points = [(point.iteration, point.metrics[key]) for point in read_curve(run) if point.kind == "validation"]
+            axes.plot(*zip(*points, strict=True), marker="o", markersize=3, label=f"seed {manifest.seed}")
         axes.set_title(title, loc="left", fontsize=10)
         axes.set_xlabel("iteration")
         axes.grid(alpha=0.25)

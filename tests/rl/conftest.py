@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib
 import sys
+from collections.abc import Callable
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -130,6 +131,28 @@ def toy_rewards(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> ModuleType:
     monkeypatch.syspath_prepend(folder)
     monkeypatch.delitem(sys.modules, "toy_rewards", raising=False)
     return importlib.import_module("toy_rewards")
+
+
+@pytest.fixture
+def build(generator_settings: dict[str, Any], toy_rewards: ModuleType) -> Callable[..., Any]:
+    """Return a function that makes a `PolicyTraining` which learns brightness; its arguments replace any of these."""
+    from rl.algorithms import FlowGRPO
+    from rl.generator import DiffusersGenerator
+    from rl.module import PolicyTraining
+    from rl.settings import AdvantageSettings, LoraSettings, OptimizerSettings
+
+    def make(**changes: Any) -> PolicyTraining:
+        arguments = {
+            "generator": DiffusersGenerator(**generator_settings),
+            "reward": toy_rewards.Brightness(),
+            "algorithm": FlowGRPO(clip_low=2e-3, clip_high=2e-3),
+            "advantage": AdvantageSettings(epsilon=0.02),
+            "lora": LoraSettings(rank=4, alpha=8),
+            "optimizer": OptimizerSettings(learning_rate=1e-2),
+        }
+        return PolicyTraining(**(arguments | changes))
+
+    return make
 
 
 @pytest.fixture

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from contextlib import AbstractContextManager, nullcontext
+from dataclasses import replace
 from types import ModuleType
 from typing import Any
 
@@ -97,9 +98,7 @@ class WithoutAWatchedPart:
 def test_a_part_without_a_value_for_one_sample_keeps_its_mean_over_the_others(
     sampling_arguments: dict[str, Any], pictures: list[Image]
 ) -> None:
-    rollout = RolloutSettings(
-        num_prompts=2, num_candidates=2, micro_batch_size=2, window_size=2, window_last=1, overlap_scoring=False
-    )
+    rollout = replace(ROLLOUT, overlap_scoring=False)
     metrics = make(sampling_arguments | {"reward": WithoutAWatchedPart(), "rollout": rollout}, pictures).metrics()
     assert metrics["reward_mean"] == 1.5
     assert metrics["failed"] == 0
@@ -109,6 +108,6 @@ def test_a_part_without_a_value_for_one_sample_keeps_its_mean_over_the_others(
 def test_a_window_outside_the_schedule_is_refused_before_anything_is_sampled(
     sampling_arguments: dict[str, Any],
 ) -> None:
-    rollout = RolloutSettings(num_prompts=2, num_candidates=2, micro_batch_size=2, window_size=3, window_last=2)
+    rollout = replace(ROLLOUT, window_size=3, window_last=2)
     with pytest.raises(UserError, match=r"model\.rollout\.window_\*"):
         IterationSampling(**sampling_arguments | {"rollout": rollout})

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -21,7 +22,6 @@ from gnomon.errors import UserError
 from gnomon.records import Case
 from rl.algorithms import DiffusionNFT, FlowGRPO, GRPOGuard
 from rl.data import CaseData
-from rl.generator import DiffusersGenerator
 from rl.module import PolicyTraining
 from rl.rewards import RewardOutput
 from rl.rollouts import replay_log_prob
@@ -55,20 +55,8 @@ Build = Callable[..., PolicyTraining]
 
 
 @pytest.fixture
-def build(generator_settings: dict[str, Any], toy_rewards: ModuleType) -> Build:
-    def make(**changes: Any) -> PolicyTraining:
-        arguments = {
-            "generator": DiffusersGenerator(**generator_settings),
-            "reward": toy_rewards.Brightness(),
-            "algorithm": FlowGRPO(**CLIP),
-            "rollout": ROLLOUT,
-            "advantage": AdvantageSettings(epsilon=0.02),
-            "lora": LoraSettings(rank=4, alpha=8),
-            "optimizer": OptimizerSettings(learning_rate=1e-2),
-        }
-        return PolicyTraining(**(arguments | changes))
-
-    return make
+def build(build: Build) -> Build:
+    return partial(build, rollout=ROLLOUT)
 
 
 @pytest.fixture

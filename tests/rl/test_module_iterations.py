@@ -8,6 +8,7 @@ import random
 from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -34,7 +35,7 @@ from rl.module import PolicyTraining
 from rl.monitors import PICTURE_MONITORS
 from rl.rewards import RewardOutput
 from rl.rollouts import Trajectories
-from rl.settings import AdvantageSettings, EmaSettings, LoraSettings, OptimizerSettings, RolloutSettings
+from rl.settings import AdvantageSettings, EmaSettings, OptimizerSettings, RolloutSettings
 
 pytestmark = [
     pytest.mark.filterwarnings("ignore:.*in eval mode at the start of training"),
@@ -50,20 +51,8 @@ Build = Callable[..., PolicyTraining]
 
 
 @pytest.fixture
-def build(generator_settings: dict[str, Any], toy_rewards: ModuleType) -> Build:
-    def make(**changes: Any) -> PolicyTraining:
-        arguments = {
-            "generator": DiffusersGenerator(**generator_settings),
-            "reward": toy_rewards.Brightness(),
-            "algorithm": FlowGRPO(**CLIP),
-            "rollout": ROLLOUT,
-            "advantage": AdvantageSettings(epsilon=0.02),
-            "lora": LoraSettings(rank=4, alpha=8),
-            "optimizer": OptimizerSettings(learning_rate=1e-2),
-        }
-        return PolicyTraining(**(arguments | changes))
-
-    return make
+def build(build: Build) -> Build:
+    return partial(build, rollout=ROLLOUT)
 
 
 @pytest.fixture
@@ -155,7 +144,7 @@ def test_every_rollout_is_one_of_the_weights_that_are_trained_then(
 
 
 class StopError(Exception):
-    pass
+    """What is looked at has happened."""
 
 
 class OneRollout(IterationSampling):

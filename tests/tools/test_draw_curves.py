@@ -2,34 +2,36 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 
 from PIL import Image
 
-from tools.draw_curves import PANELS, draw, validations
+from gnomon.jsonl import write_records
+from gnomon.manifest import Manifest
+from rl.callbacks import CURVE, CurvePoint
+from tools.draw_curves import PANELS, draw
 
 
-def _run(folder: Path, seed: int) -> Path:
+def _run(folder: Path, seed: int, *train: CurvePoint) -> Path:
     folder.mkdir()
-    (folder / "manifest.json").write_text(json.dumps({"config": {"seed_everything": seed}}))
-    points = [{"kind": "validation", "iteration": i, "metrics": dict.fromkeys(PANELS, i / 8)} for i in (0, 4, 8)]
-    train = {"kind": "train", "iteration": 4, "metrics": {"train/loss": 0.0}}
-    (folder / "curve.jsonl").write_text("\n".join(map(json.dumps, [points[0], train, *points[1:]])) + "\n")
+    manifest = Manifest(command="rl fit", config={}, seed=seed, started_at="2000-01-01T00:00:00+00:00")
+    (folder / "manifest.json").write_text(manifest.model_dump_json())
+    points = [CurvePoint(kind="validation", iteration=i, metrics=dict.fromkeys(PANELS, i / 8)) for i in (0, 4, 8)]
+    write_records(folder / CURVE, [*points, *train])
     return folder
 
 
-def test_only_validations_are_points_of_a_curve(tmp_path: Path) -> None:
-    points = validations(_run(tmp_path / "run", 0))
+def _drawn(out: Path, *runs: Path) -> bytes:
+    draw(out, list(runs))
+    with Image.open(out) as picture:
+        return picture.tobytes()
 
-    assert [(point["iteration"], point["validation/reward"]) for point in points] == [(0, 0.0), (4, 0.5), (8, 1.0)]
 
+def test_each_run_and_its_seed_are_in_the_picture_and_training_points_are_not(tmp_path: Path) -> None:
+    first, second = _run(tmp_path / "first", 0), _run(tmp_path / "second", 1)
+    trained = _run(tmp_path / "trained", 0, CurvePoint(kind="train", iteration=4, metrics={"train/loss": 0.0}))
+    alone = _drawn(tmp_path / "curves.png", first)
 
-def test_each_further_run_changes_the_picture(tmp_path: Path) -> None:
-    runs = [_run(tmp_path / f"run{seed}", seed) for seed in (0, 1)]
-    draw(tmp_path / "one.png", runs[:1])
-    draw(tmp_path / "two.png", runs)
-
-    one, two = (Image.open(tmp_path / name) for name in ("one.png", "two.png"))
-    assert one.size == two.size
-    assert one.tobytes() != two.tobytes()
+    assert _drawn(tmp_path / "curves.png", trained) == alone
+    assert _drawn(tmp_path / "curves.png", second) != alone
+    assert _drawn(tmp_path / "curves.png", first, second) != alone
