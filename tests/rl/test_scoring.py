@@ -93,10 +93,12 @@ def test_gradients_and_autocast_are_off_in_the_judges_thread_too() -> None:
 
 
 def test_an_error_of_the_judge_is_raised_where_the_result_is_asked_for() -> None:
-    reward = Red(broken=10)
+    gate = threading.Semaphore(0)
+    reward = Red(broken=10, gate=gate)
     with OverlappedScoring(reward) as scoring:
         for number in range(4):
             scoring.submit(*group(number))
+        gate.release(4)  # not before: a quick judge's error would already stop the next group
         with pytest.raises(UserError, match="no reward for 10"):
             scoring.result()
     assert len(reward.parts) == 2  # what came after it was not judged
