@@ -82,3 +82,19 @@ def evaluate(
     )
     print(format_table(results))
     print(f"written to {Path(out) / 'results.json'}")
+
+
+def merge(*, model: str, out: str, base: str | None = None) -> None:
+    """Write a reward model whose adapter is part of its base: a plain model in `OUT/base`, and the heads.
+
+    It is loaded again and compared with the original before it is called done.
+
+    Args:
+        model: folder of the reward model.
+        out: folder of the merged one.
+        base: where the base model is now, when it has moved.
+    """
+    from rm.merging import merge as merged
+
+    difference = merged(model, out, base=base)
+    print(f"the merged reward model is in {out}; its scores differ by {difference:.2g} at most")

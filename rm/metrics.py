@@ -19,6 +19,7 @@ from torchmetrics import Metric
 
 from gnomon.hashing import stable_seed
 from gnomon.statistics import cluster_bootstrap
+from rm.calibration import calibrate
 
 TIE_THRESHOLD = 1e-5
 
@@ -37,6 +38,9 @@ class PairFigures(NamedTuple):
         ci_low: lower end of the 95 % interval of `strict`, by cluster bootstrap over groups; None below two groups.
         ci_high: upper end.
         num_groups: groups among the decided pairs.
+        ece: expected calibration error of the decided pairs, their differences read as log-odds.
+        temperature: what the differences are best divided by for that.
+        ece_with_temperature: the error with temperatures fitted on other pairs; None where there are too few.
     """
 
     n: int
@@ -49,6 +53,9 @@ class PairFigures(NamedTuple):
     ci_low: float | None
     ci_high: float | None
     num_groups: int
+    ece: float | None = None
+    temperature: float | None = None
+    ece_with_temperature: float | None = None
 
 
 def pair_figures(
@@ -74,6 +81,7 @@ def pair_figures(
         none = None if len(labels) == 0 else float(by_rule.mean())
         rate = None if len(labels) == 0 else float(tied.mean())
         return PairFigures(0, len(labels), failures, None, None, none, rate, None, None, 0)
+    calibration = calibrate(differences[decided], labels[decided], groups[decided], seed=seed)
     estimate = cluster_bootstrap(right[decided].astype(np.float64), groups[decided], seed=seed)
     return PairFigures(
         n=estimate.n,
@@ -87,6 +95,9 @@ def pair_figures(
         ci_low=None if estimate.ci_low is None else max(0.0, estimate.ci_low),
         ci_high=None if estimate.ci_high is None else min(1.0, estimate.ci_high),
         num_groups=estimate.num_clusters,
+        ece=calibration.ece,
+        temperature=calibration.temperature,
+        ece_with_temperature=calibration.ece_with_temperature,
     )
 
 

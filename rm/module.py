@@ -13,10 +13,13 @@ from torch.optim.lr_scheduler import LambdaLR
 
 from gnomon.errors import UserError
 from gnomon.hashing import stable_seed
-from rm.data import LabelCounts, PairBatch
+from rm.data import PairBatch
+from rm.gaussian import log_odds
+from rm.heads import Scores
 from rm.lora import LoraOptions
-from rm.losses import LossOutput, bradley_terry, rao_kupper, regression
+from rm.losses import LossOutput
 from rm.metrics import PairAccuracy, PairFigures
+from rm.objective import Loss, Objective, TieK
 from rm.pairs import DIMENSIONS
 from rm.prompt import DEFAULT_TEMPLATE, PromptTemplate
 from rm.reward_model import RewardModel
@@ -32,8 +35,13 @@ class RewardModule(LightningModule):
         template: the prompt, with {references}, {instruction} and {candidate}.
         end_marker: token at which the score is read; null takes a reserved one.
         dtype: of the frozen base: float32, bfloat16 or float16.
-        loss: bradley_terry leaves ties out, rao_kupper learns from them.
-        tie_k: k of rao_kupper.
+        uncertainty: give every score a standard deviation, which the losses gaussian and hpsv3 teach.
+        loss: bradley_terry leaves ties out; rao_kupper learns from them; gaussian is the likelihood of the label under
+            uncertain scores, hpsv3 the expected loss under them; listwise takes all candidates of a comparison at
+            once; regression learns from absolute scores alone. Null takes gaussian with uncertainty, else
+            bradley_terry.
+        tie_k: k > 1 of rao_kupper, where (k - 1) / (k + 1) is the tie rate of equally good candidates; fit learns one
+            per dimension. Null is 5 for rao_kupper, and leaves ties out of gaussian and hpsv3.
         use_margins: ask for a distance of at least the judgements' margins (bradley_terry).
         margin_scale: what a margin of 1 means in scores.
         centring: weight of the pull of scores towards a mean of zero (bradley_terry; .01 is usual).
@@ -54,8 +62,9 @@ class RewardModule(LightningModule):
         template: str = DEFAULT_TEMPLATE,
         end_marker: str | None = None,
         dtype: Literal["float32", "bfloat16", "float16"] = "float32",
-        loss: Literal["bradley_terry", "rao_kupper"] = "bradley_terry",
-        tie_k: float = 5.0,
+        uncertainty: bool = False,
+        loss: Loss | None = None,
+        tie_k: TieK = None,
         use_margins: bool = False,
         margin_scale: float = 1.0,
         centring: float = 0.0,
@@ -74,14 +83,22 @@ class RewardModule(LightningModule):
             lora=lora,
             template=PromptTemplate(template, end_marker),
             dtype=dtype,
+            uncertainty=uncertainty,
             seed=seed,
         )
         self.reward_model.train()  # Lightning takes modules as it finds them
         if gradient_checkpointing:
             self.reward_model.checkpoint_activations()
-        self.loss, self.tie_k = loss, tie_k
-        self.use_margins, self.margin_scale = use_margins, margin_scale
-        self.centring, self.regression_weight = centring, regression_weight
+        self.objective = Objective(
+            loss,
+            dimensions=len(self.reward_model.dimensions),
+            uncertainty=uncertainty,
+            tie_k=tie_k,
+            use_margins=use_margins,
+            margin_scale=margin_scale,
+            centring=centring,
+            regression_weight=regression_weight,
+        )
         self.learning_rate = learning_rate
         self.head_learning_rate = learning_rate if head_learning_rate is None else head_learning_rate
         self.weight_decay, self.warmup, self.seed = weight_decay, warmup, seed
@@ -95,14 +112,9 @@ class RewardModule(LightningModule):
         """Names of the heads."""
         return self.reward_model.dimensions
 
-    def learns_from(self, counts: LabelCounts) -> bool:
-        """Return whether this much training data in a dimension moves its head."""
-        pairs = counts.decided + (counts.ties if self.loss == "rao_kupper" else 0)
-        return pairs > 0 or (counts.scores > 0 and bool(self.regression_weight))
-
-    def forward(self, inputs: dict[str, Tensor]) -> Tensor:
-        """Return scores [rows, dimensions]."""
-        scores: Tensor = self.reward_model(inputs)
+    def forward(self, inputs: dict[str, Tensor]) -> Scores:
+        """Return the scores of the inputs' rows."""
+        scores: Scores = self.reward_model(inputs)
         return scores
 
     def on_train_batch_start(self, batch: PairBatch, batch_idx: int) -> None:
@@ -115,7 +127,7 @@ class RewardModule(LightningModule):
         Raises:
             UserError: when it is not finite: every further step would only spread that.
         """
-        output = self.losses(self(batch.inputs), batch)
+        output: LossOutput = self.objective(self(batch.inputs), batch)
         if not torch.isfinite(output.loss):
             raise UserError(
                 f"expected a finite loss, got {output.loss.item()} at step {self.global_step}; lower the "
@@ -126,29 +138,9 @@ class RewardModule(LightningModule):
         self.log_dict({f"train/{name}": value for name, value in output.metrics.items()}, batch_size=pairs)
         return output.loss
 
-    def losses(self, scores: Tensor, batch: PairBatch) -> LossOutput:
-        """Return the preference loss plus the weighted regression loss.
-
-        Args:
-            scores: of the batch's rows [rows, dimensions].
-            batch: pairs, labels and targets.
-        """
-        first, second = scores[batch.first], scores[batch.second]
-        if self.loss == "rao_kupper":
-            preference = rao_kupper(first, second, batch.labels, k=self.tie_k)
-        else:
-            margins = batch.margins * self.margin_scale if self.use_margins else None
-            preference = bradley_terry(first, second, batch.labels, margins=margins, centring=self.centring)
-        if not self.regression_weight:
-            return preference
-        dense = regression(scores, batch.targets)
-        loss = preference.loss + self.regression_weight * dense.loss
-        return LossOutput(loss, {**preference.metrics, **dense.metrics})
-
     def validation_step(self, batch: PairBatch, batch_idx: int) -> None:
-        """Collect the differences of a batch's pairs."""
-        scores = self(batch.inputs)
-        differences = scores[batch.first] - scores[batch.second]
+        """Collect the log-odds of a batch's pairs."""
+        differences = log_odds(self(batch.inputs), batch.first, batch.second)
         self.validation_accuracy.update(batch.pair_ids, batch.group_ids, differences, batch.labels)
 
     def on_validation_epoch_end(self) -> None:
@@ -163,6 +155,8 @@ class RewardModule(LightningModule):
                 ("accuracy_high", figures.ci_high),
                 ("half_credit", figures.half_credit),
                 ("tie_rate", figures.tie_rate),
+                ("calibration_error", figures.ece),
+                ("temperature", figures.temperature),
             ):
                 if value is not None:
                     logged[f"validation/{key}_{name}"] = value
@@ -186,6 +180,7 @@ class RewardModule(LightningModule):
         adapter = [p for p in self.reward_model.parameters() if p.requires_grad and id(p) not in known]
         if not any(parameter.requires_grad for parameter in heads) or (self.reward_model.lora and not adapter):
             raise UserError("expected adapter and heads to take gradients, some do not; nothing would be learnt")
+        heads += self.objective.parameters()
         groups = [{"params": heads, "lr": self.head_learning_rate, "name": "heads"}]
         if adapter:
             groups.append({"params": adapter, "lr": self.learning_rate, "name": "adapter"})

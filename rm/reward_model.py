@@ -20,10 +20,11 @@ import torch
 from peft import PeftModel
 from PIL import Image
 from torch import Tensor, nn
-from torch.nn.functional import linear
 from transformers import AutoModelForImageTextToText, PreTrainedModel
 
 from gnomon.errors import UserError
+from rm.gaussian import log_odds
+from rm.heads import ScoreHead, Scores
 from rm.lora import LoraOptions, add_lora, load_lora
 from rm.pairs import DIMENSIONS
 from rm.prompt import PromptEncoder, PromptTemplate
@@ -53,10 +54,21 @@ class ScoreOutput:
     Attributes:
         dimensions: names of the columns.
         values: float32 without gradient [candidates, dimensions]; larger is better, the scale is the model's own.
+        sigmas: standard deviations of the values, shaped as they are; None for a model without uncertainty.
+        temperatures: what differences are divided by before they are log-odds [dimensions]; 1 where never fitted.
     """
 
     dimensions: tuple[str, ...]
     values: Tensor
+    sigmas: Tensor | None
+    temperatures: Tensor
+
+    def preference(self, first: int, second: int) -> dict[str, float]:
+        """Return, per dimension, the calibrated probability that candidate `first` is better than `second`."""
+        log_sigma = None if self.sigmas is None else self.sigmas.log()
+        rows = torch.tensor([first]), torch.tensor([second])
+        probability = torch.sigmoid(log_odds(Scores(self.values, log_sigma), *rows)[0] / self.temperatures)
+        return dict(zip(self.dimensions, probability.tolist(), strict=True))
 
 
 class RewardModel(nn.Module):
@@ -68,6 +80,8 @@ class RewardModel(nn.Module):
         dimensions: what the heads are called, in order.
         head: the heads as one float32 layer [hidden -> dimensions]; row d is the head of dimension d.
         base: where the base model came from.
+        temperatures: per dimension, what differences are divided by before they are log-odds; fitted on validation
+            data, and empty before that.
     """
 
     def __init__(
@@ -79,6 +93,7 @@ class RewardModel(nn.Module):
         base: str,
         lora: LoraOptions | None,
         dtype: str,
+        uncertainty: bool = False,
     ) -> None:
         """Put the parts together; the heads are drawn from torch's generator."""
         super().__init__()
@@ -90,11 +105,9 @@ class RewardModel(nn.Module):
         self.base = base
         self.lora = lora
         self.dtype_name = dtype
+        self.temperatures: dict[str, float] = {}
         width = int(vlm.config.get_text_config().hidden_size)
-        self.head = nn.Linear(width, len(self.dimensions), dtype=torch.float32)
-        # The hidden states come out of a norm with entries near 1; this makes first scores of about unit spread.
-        nn.init.normal_(self.head.weight, std=width**-0.5)
-        nn.init.zeros_(self.head.bias)
+        self.head = ScoreHead(width, len(self.dimensions), uncertainty=uncertainty)
 
     @classmethod
     def from_base(
@@ -105,6 +118,7 @@ class RewardModel(nn.Module):
         lora: LoraOptions | None = None,
         template: PromptTemplate | None = None,
         dtype: str = "float32",
+        uncertainty: bool = False,
         seed: int = 0,
     ) -> RewardModel:
         """Put fresh heads, and an adapter if asked for, on a base model; everything else is frozen.
@@ -115,6 +129,7 @@ class RewardModel(nn.Module):
             lora: the adapter; None trains the heads alone.
             template: the prompt; None for the default one.
             dtype: of the base model: "float32", "bfloat16" or "float16". Heads and adapter are float32.
+            uncertainty: whether every score comes with a standard deviation.
             seed: of heads and adapter.
 
         Raises:
@@ -126,7 +141,8 @@ class RewardModel(nn.Module):
         with _seeded(seed):
             vlm.requires_grad_(False)
             adapted = vlm if lora is None else add_lora(vlm, lora)
-            return cls(adapted, encoder, dimensions, base=name, lora=lora, dtype=dtype).eval()
+            model = cls(adapted, encoder, dimensions, base=name, lora=lora, dtype=dtype, uncertainty=uncertainty)
+            return model.eval()
 
     @classmethod
     def from_pretrained(cls, folder: str | Path, *, base: str | Path | None = None) -> RewardModel:
@@ -155,8 +171,17 @@ class RewardModel(nn.Module):
             check_adapter(folder)
             vlm = load_lora(cast(PreTrainedModel, vlm), str(folder))
         lora = None if manifest.lora is None else LoraOptions(**manifest.lora)
-        model = cls(vlm, encoder, manifest.dimensions, base=name, lora=lora, dtype=manifest.dtype)
+        model = cls(
+            vlm,
+            encoder,
+            manifest.dimensions,
+            base=name,
+            lora=lora,
+            dtype=manifest.dtype,
+            uncertainty=manifest.uncertainty,
+        )
         load_head(model.head, folder)
+        model.temperatures = dict(manifest.temperatures)
         return model.requires_grad_(False).eval()
 
     @property
@@ -164,8 +189,8 @@ class RewardModel(nn.Module):
         """Where the heads are."""
         return self.head.weight.device
 
-    def forward(self, inputs: dict[str, Tensor]) -> Tensor:
-        """Return scores [rows, dimensions] in float32 of inputs that `encoder.encode` made.
+    def forward(self, inputs: dict[str, Tensor]) -> Scores:
+        """Return the scores of inputs that `encoder.encode` made.
 
         Raises:
             ValueError: when a prompt does not hold the end token exactly once.
@@ -178,10 +203,7 @@ class RewardModel(nn.Module):
         # `.model` is everything below the language-model head, which is not needed.
         hidden: Tensor = self._stock().model(**moved, use_cache=False).last_hidden_state
         rows = torch.arange(hidden.shape[0], device=hidden.device)
-        read = hidden[rows, positions.to(hidden.device)]
-        # Sixteen-bit heads round different candidates to equal scores, so autocast must not reach this line.
-        with torch.autocast(device_type=self.device.type, enabled=False):
-            return linear(read.float(), self.head.weight.float(), self.head.bias.float())
+        return self.head.read(hidden[rows, positions.to(hidden.device)])
 
     def _stock(self) -> Any:
         """Return the vision-language model as transformers knows it, adapter layers inside."""
@@ -205,7 +227,7 @@ class RewardModel(nn.Module):
             raise UserError(f"expected a base model with a language-model head at {self.base}, it has none")
         yes, no = (output.weight[self._word_id(word)].float() for word in ("yes", "no"))
         with torch.no_grad():
-            self.head.weight.copy_((yes - no).expand_as(self.head.weight))
+            self.head.weight[: len(self.dimensions)] = yes - no
             self.head.bias.zero_()
 
     def _word_id(self, word: str) -> int:
@@ -260,13 +282,25 @@ class RewardModel(nn.Module):
                 "expected lists of equal length, got "
                 f"{len(instructions)} instructions, {len(references)} references and {len(candidates)} candidates"
             )
-        parts = [torch.zeros(0, len(self.dimensions))]
+        parts: list[Scores] = []
         with self._evaluating(), torch.no_grad():
             for start in range(0, len(candidates), batch_size):
                 rows = slice(start, start + batch_size)
                 inputs = self.encoder.encode(instructions[rows], references[rows], candidates[rows])
-                parts.append(self(inputs).cpu())
-        return ScoreOutput(self.dimensions, torch.cat(parts))
+                parts.append(self(inputs))
+        return self._output(parts)
+
+    def _output(self, parts: Sequence[Scores]) -> ScoreOutput:
+        """Put the batches' scores together."""
+        none = torch.zeros(0, len(self.dimensions))
+        values = torch.cat([none, *(part.mean.cpu() for part in parts)])
+        sigmas = [none, *(part.log_sigma.exp().cpu() for part in parts if part.log_sigma is not None)]
+        return ScoreOutput(
+            self.dimensions,
+            values,
+            torch.cat(sigmas) if self.head.uncertainty else None,
+            torch.tensor([self.temperatures.get(name, 1.0) for name in self.dimensions]),
+        )
 
     @contextmanager
     def _evaluating(self) -> Iterator[None]:
@@ -304,6 +338,8 @@ class RewardModel(nn.Module):
                 template_hash=self.encoder.template_hash,
                 preprocessing_hash=self.encoder.preprocessing_hash,
                 dtype=self.dtype_name,
+                uncertainty=self.head.uncertainty,
+                temperatures=self.temperatures,
                 lora=None if self.lora is None or include_base else asdict(self.lora),
             )
             (temporary / MANIFEST).write_text(manifest.model_dump_json(indent=2) + "\n", encoding="utf-8")

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any, Protocol
 
 import safetensors.torch
-from pydantic import ValidationError
+from pydantic import Field, ValidationError
 from safetensors import SafetensorError
 from torch import nn
 
@@ -56,6 +56,8 @@ class RewardModelManifest(Record):
     preprocessing_hash: str
     dtype: str
     lora: dict[str, Any] | None
+    uncertainty: bool = False
+    temperatures: dict[str, float] = Field(default_factory=dict)
 
     def check_hashes(self, folder: Path, encoder: HashedPrompts) -> None:
         """Compare with what was loaded.
@@ -210,6 +212,11 @@ def write_card(folder: Path, manifest: RewardModelManifest, notes: Mapping[str, 
         f"- dimensions: {', '.join(manifest.dimensions)}",
         f"- base model: `{manifest.base}` ({manifest.dtype}, frozen)",
         f"- LoRA: {lora}",
+        f"- heads: {'mean and standard deviation' if manifest.uncertainty else 'one score'} per dimension",
+        *(
+            f"- {name}: P(first better) = sigmoid(difference / {temperature:.3g}), fitted on the validation data"
+            for name, temperature in manifest.temperatures.items()
+        ),
         f"- template: `{manifest.template!r}`, read at `{manifest.end_marker}`",
         *(f"- {name}: {value}" for name, value in notes.items()),
         "",

@@ -66,12 +66,13 @@ class RewardCommandLine(TrainingCommandLine):
         """Refuse a head that would keep its random start, and validation data that cannot choose a checkpoint."""
         folders = self.datamodule.folders
         train, validation = (self.datamodule.datasets[name].counts() for name in ("train", "validation"))
-        taught = [name for name, counts in train.items() if self.model.learns_from(counts)]
+        taught = [name for name, counts in train.items() if self.model.objective.learns_from(counts)]
         if untaught := [name for name in train if name not in taught]:
             raise UserError(
                 f"expected something to learn from for each of model.dimensions, {folders['train']} "
                 f"has no decided label and no score that counts for {', '.join(untaught)} (ties count with model.loss "
-                "rao_kupper, scores with a model.regression_weight above 0); add such data, or set model.dimensions "
+                "rao_kupper, or a model.tie_k for gaussian and hpsv3; scores with a model.regression_weight above 0); "
+                "add such data, or set model.dimensions "
                 f"to those that have some: {', '.join(taught) or 'none'}"
             )
         self._decided = [name for name, counts in validation.items() if counts.decided]
@@ -155,13 +156,16 @@ def _save_best(command_line: RewardCommandLine, run: RunFolder) -> None:
     command_line.model.load_state_dict(checkpoint["state_dict"], strict=False)
     figures = checkpoint["figures"]
     results = {"step": checkpoint["global_step"], "steps": command_line.trainer.global_step, "validation": figures}
+    command_line.model.reward_model.temperatures = {
+        name: values["temperature"] for name, values in figures.items() if values["temperature"] is not None
+    }
     accuracy = ", ".join(f"{name} {values['strict']:.3f}" for name, values in figures.items() if values["n"])
     command_line.model.reward_model.save_pretrained(
         run.path / MODEL,
         notes={
             "training data": command_line.datamodule.folders["train"],
             "validation data": command_line.datamodule.folders["validation"],
-            "loss": command_line.model.loss,
+            "loss": _loss_in_words(command_line.model),
             "steps": f"{results['step']} (the best of {results['steps']})",
             "strict pair accuracy on the validation data": accuracy,
         },
@@ -169,3 +173,11 @@ def _save_best(command_line: RewardCommandLine, run: RunFolder) -> None:
     run.write_json("results.json", results)
     print(f"best of {results['steps']} steps is step {results['step']}: {accuracy}")
     print(f"the reward model is in {run.path / 'model'}")
+
+
+def _loss_in_words(module: RewardModule) -> str:
+    k = module.objective.tie_k
+    if k is None:
+        return module.objective.loss
+    widths = dict(zip(module.dimensions, k.tolist(), strict=True)) if isinstance(k, torch.Tensor) else {"all": k}
+    return f"{module.objective.loss}, tie k " + ", ".join(f"{name} {width:.3g}" for name, width in widths.items())

@@ -40,7 +40,7 @@ def _module(model: RewardModel, train: Path, validation: Path, **options: object
 
 def _scored(model: RewardModel, batch: PairBatch) -> dict[str, torch.Tensor]:
     with torch.no_grad():
-        scores = model(batch.inputs)
+        scores = model(batch.inputs).mean
     return dict(zip(batch.pair_ids, scores[batch.first] - scores[batch.second], strict=True))
 
 

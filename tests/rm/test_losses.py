@@ -14,7 +14,16 @@ from hypothesis import strategies as st
 from scipy.special import expit
 from torch import Tensor
 
-from rm.losses import LossOutput, bradley_terry, masked_mean, rao_kupper, rao_kupper_log_probabilities, regression
+from rm.losses import (
+    LossOutput,
+    TieWidth,
+    bradley_terry,
+    listwise,
+    masked_mean,
+    rao_kupper,
+    rao_kupper_log_probabilities,
+    regression,
+)
 
 NAN = math.nan
 
@@ -156,3 +165,76 @@ def test_wrong_shapes_and_constants_are_refused() -> None:
         rao_kupper(ones, ones, ones, k=1.0)
     with pytest.raises(ValueError, match="one shape"):
         regression(ones, torch.ones(3, 2))
+
+
+def _plackett_luce(scores: list[float]) -> float:
+    """Return -log P(this order), best first, by Plackett's product of choices."""
+    chosen = [math.exp(scores[i]) / sum(math.exp(s) for s in scores[i:]) for i in range(len(scores) - 1)]
+    return -sum(math.log(p) for p in chosen)
+
+
+def _every_pair(ranking: list[int]) -> tuple[Tensor, Tensor, Tensor]:
+    """Return all pairs of a ranking (rows, best first), the lower row first."""
+    place = {row: position for position, row in enumerate(ranking)}
+    pairs = [(i, j) for i in range(len(ranking)) for j in range(i + 1, len(ranking))]
+    labels = [1.0 if place[i] < place[j] else -1.0 for i, j in pairs]
+    return torch.tensor([i for i, _ in pairs]), torch.tensor([j for _, j in pairs]), torch.tensor(labels)[:, None]
+
+
+@given(st.permutations(range(5)), st.lists(st.floats(-3, 3), min_size=5, max_size=5))
+def test_listwise_on_a_whole_ranking_is_plackett_luce(ranking: list[int], values: list[float]) -> None:
+    scores = torch.tensor(values, dtype=torch.float64)[:, None]
+    output = listwise(scores, *_every_pair(ranking))
+    assert output.loss.item() * 4 == pytest.approx(_plackett_luce([values[row] for row in ranking]), rel=1e-9)
+
+
+def test_listwise_on_one_best_is_cross_entropy_and_on_pairs_bradley_terry() -> None:
+    scores = torch.randn(4, 1, generator=torch.Generator().manual_seed(0), dtype=torch.float64)
+    best = listwise(scores, torch.tensor([2, 2, 1]), torch.tensor([0, 3, 2]), torch.tensor([[1.0], [1.0], [-1.0]]))
+    expected = torch.nn.functional.cross_entropy(scores.T, torch.tensor([2]))
+    torch.testing.assert_close(best.loss, expected)
+    first, second, labels = torch.tensor([0, 2]), torch.tensor([1, 3]), torch.tensor([[1.0], [-1.0]])
+    pairs = listwise(scores, first, second, labels)
+    plain = bradley_terry(scores[first], scores[second], labels.double())
+    torch.testing.assert_close(pairs.loss, plain.loss)
+    torch.testing.assert_close(pairs.metrics["accuracy"], plain.metrics["accuracy"])
+
+
+def test_listwise_keeps_dimensions_and_comparisons_apart() -> None:
+    """Rows 0..2 are one comparison, 3..4 another; the second dimension says nothing about the first comparison."""
+    scores = torch.tensor([[0.3, NAN], [1.0, 2.0], [-0.5, 5.0], [0.0, 1.0], [2.0, 0.5]], requires_grad=True)
+    first, second = torch.tensor([0, 1, 0, 3]), torch.tensor([1, 2, 2, 4])
+    labels = torch.tensor([[1.0, NAN], [1.0, 0.0], [1.0, NAN], [-1.0, 1.0]])
+    output = listwise(scores, first, second, labels)
+    ranking = _plackett_luce([0.3, 1.0, -0.5])
+    expected = (ranking - math.log(expit(2.0)) - math.log(expit(0.5))) / 4
+    assert output.loss.item() == pytest.approx(expected, rel=1e-5)
+    output.loss.backward()
+    assert scores.grad is not None
+    assert not scores.grad.isnan().any()
+    assert (scores.grad[:3, 1] == 0).all()
+
+
+def test_listwise_without_a_decided_pair_is_zero() -> None:
+    scores = torch.zeros(2, 1, requires_grad=True)
+    output = listwise(scores, torch.tensor([0]), torch.tensor([1]), torch.tensor([[0.0]]))
+    output.loss.backward()
+    assert output.loss.item() == 0
+    assert scores.grad is not None
+    assert not scores.grad.any()
+
+
+@pytest.mark.parametrize("share", [0.2, 0.6])
+def test_a_learnt_tie_width_finds_the_tie_rate_of_equal_candidates(share: float) -> None:
+    """At a difference of 0 the likelihood is largest where (k - 1) / (k + 1) is the share of ties."""
+    width = TieWidth(2, start=3.0)
+    ties = int(share * 100)
+    labels = torch.tensor([0.0] * ties + [1.0, -1.0] * ((100 - ties) // 2))[:, None].expand(100, 2)
+    zeros = torch.zeros(100, 2)
+    optimizer = torch.optim.Adam(width.parameters(), lr=0.05)
+    for _ in range(300):
+        optimizer.zero_grad()
+        rao_kupper(zeros, zeros, labels, k=width()).loss.backward()
+        optimizer.step()
+    k = width().detach()
+    torch.testing.assert_close((k - 1) / (k + 1), torch.full((2,), share), atol=2e-3, rtol=0)

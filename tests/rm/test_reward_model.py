@@ -8,15 +8,17 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 import torch
 from PIL import Image
+from scipy.special import expit
 from transformers import AutoModelForImageTextToText
 
 from gnomon.errors import UserError
 from rm.lora import LoraOptions
 from rm.prompt import PromptTemplate
-from rm.reward_model import RewardModel
+from rm.reward_model import RewardModel, ScoreOutput
 
 Draw = Callable[..., Image.Image]
 
@@ -204,7 +206,7 @@ def test_every_adapter_tensor_and_head_gets_a_gradient(base_folder: Path, make_p
     lora = LoraOptions(r=4, alpha=8, targets=targets)
     model = _train_a_little(RewardModel.from_base(base_folder, lora=lora)).train()
     rows = _rows(make_picture)
-    model(model.encoder.encode(**rows)).square().sum().backward()
+    model(model.encoder.encode(**rows)).mean.square().sum().backward()
     trainable = {name: parameter for name, parameter in model.named_parameters() if parameter.requires_grad}
     assert all(("lora_" in name) or name.startswith("head.") for name in trainable)
     assert sum("lora_" in name for name in trainable) >= 8
@@ -260,9 +262,45 @@ def test_a_base_model_answers_yes_or_no_with_the_log_odds_of_its_next_word(
         logits = stock(**inputs).logits[0, int(model.encoder.end_positions(inputs)[0])]
         words = model.encoder.processor.tokenizer.get_vocab()
         expected = logits[words["yes"]] - logits[words["no"]]
-        assert torch.allclose(model(inputs), expected.expand(1, 4), atol=1e-4)
+        assert torch.allclose(model(inputs).mean, expected.expand(1, 4), atol=1e-4)
 
 
 def test_a_tokenizer_without_the_words_is_refused(reward_model: RewardModel) -> None:
     with pytest.raises(UserError, match="maybe"):
         reward_model._word_id("maybe")
+
+
+def test_scores_with_doubt_come_back_from_the_disk_with_their_temperatures(
+    base_folder: Path, make_picture: Draw, tmp_path: Path
+) -> None:
+    model = RewardModel.from_base(base_folder, uncertainty=True)
+    torch.nn.init.normal_(model.head.weight, std=0.2, generator=torch.Generator().manual_seed(5))
+    model.temperatures = {"overall": 2.0}
+    model.save_pretrained(tmp_path / "model")
+    loaded = RewardModel.from_pretrained(tmp_path / "model")
+    rows = _rows(make_picture)
+    ours, theirs = model.score_batch(**rows), loaded.score_batch(**rows)
+    assert ours.sigmas is not None
+    assert theirs.sigmas is not None
+    assert ours.sigmas.shape == ours.values.shape
+    torch.testing.assert_close(theirs.values, ours.values)
+    torch.testing.assert_close(theirs.sigmas, ours.sigmas)
+    assert theirs.temperatures.tolist() == [1.0, 1.0, 1.0, 2.0]
+    assert "P(first better) = sigmoid(difference / 2)" in (tmp_path / "model" / "README.md").read_text()
+
+
+def test_a_preference_is_the_calibrated_marginal_probability() -> None:
+    values, sigmas = torch.tensor([[1.0, 0.0], [0.0, 0.5]]), torch.tensor([[1.0, 1e-3], [1.0, 1e-3]])
+    plain = ScoreOutput(("a", "b"), values, None, torch.tensor([1.0, 2.0]))
+    assert plain.preference(0, 1) == pytest.approx({"a": expit(1.0), "b": expit(-0.25)}, abs=1e-6)
+    doubtful = ScoreOutput(("a", "b"), values, sigmas, torch.tensor([1.0, 2.0])).preference(0, 1)
+    samples = np.random.default_rng(0).normal(1.0, 2**0.5, 400_000)
+    assert doubtful["a"] == pytest.approx(expit(samples).mean(), abs=2e-3)
+    assert doubtful["b"] == pytest.approx(expit(-0.25), abs=1e-5)
+
+
+def test_an_uncertain_head_starts_equally_unsure_of_everything(base_folder: Path, make_picture: Draw) -> None:
+    output = RewardModel.from_base(base_folder, uncertainty=True).score_batch(**_rows(make_picture))
+    assert output.sigmas is not None
+    assert (output.sigmas == 1).all()
+    assert len(set(output.values[:, 0].tolist())) > 1
