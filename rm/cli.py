@@ -98,3 +98,48 @@ def merge(*, model: str, out: str, base: str | None = None) -> None:
 
     difference = merged(model, out, base=base)
     print(f"the merged reward model is in {out}; its scores differ by {difference:.2g} at most")
+
+
+def serve(
+    *,
+    model: str,
+    base: str | None = None,
+    device: str = "cpu",
+    host: str = "127.0.0.1",
+    port: int = 8000,
+    batch_size: int = 16,
+    max_wait: float = 0.01,
+    queue_size: int = 1024,
+    max_body_megabytes: int = 64,
+    api_key_variable: str | None = None,
+) -> None:
+    """Serve a reward model over HTTP until interrupted.
+
+    `POST /v1/score` takes pictures as JSON (see docs/serving.md), `GET /health` says what is served, `GET /metrics` is
+    for Prometheus.
+
+    Args:
+        model: folder of the reward model.
+        base: where its base model is now, when it has moved.
+        device: such as cpu or cuda.
+        host: address to listen at; only this machine can reach the default one.
+        port: port to listen at; 0 takes a free one.
+        batch_size: pictures per forward pass, at most.
+        max_wait: seconds that a picture waits for others to share a forward pass with.
+        queue_size: pictures that may wait; clients that find no place are told to come back.
+        max_body_megabytes: longest request.
+        api_key_variable: name of the environment variable that holds the key that clients must send.
+    """
+    from rm.server.run import run
+    from rm.server.scoring import load_scorer
+
+    run(
+        lambda: load_scorer(model, base=base, device=device),
+        host=host,
+        port=port,
+        batch_size=batch_size,
+        max_wait=max_wait,
+        queue_size=queue_size,
+        max_body_bytes=max_body_megabytes * 2**20,
+        api_key_variable=api_key_variable,
+    )

@@ -20,6 +20,7 @@ from gnomon.images import to_rgb
 from gnomon.records import Record
 
 PATH = "/v1/score"
+FORMATS = ("PNG", "JPEG", "WEBP")  # few: each decoder is something that a stranger's bytes may attack
 
 
 class ScoreItem(Record):
@@ -89,17 +90,17 @@ def decode_picture(text: str, *, max_pixels: int = 2**26) -> Image.Image:
     """Return the RGB picture of a base64 text.
 
     Raises:
-        ValueError: when it is no base64, no PNG, cut short, or larger than `max_pixels`.
+        ValueError: when it is no base64, no PNG, JPEG or WebP, cut short, or larger than `max_pixels`.
     """
     try:
-        with Image.open(io.BytesIO(base64.b64decode(text, validate=True)), formats=("PNG",)) as image:
+        with Image.open(io.BytesIO(base64.b64decode(text, validate=True)), formats=FORMATS) as image:
             if image.width * image.height > max_pixels:
                 raise ValueError(f"{image.width} x {image.height} pixels are more than {max_pixels:,}")
             image.load()
             return to_rgb(image)
     # Broken files make Pillow raise nearly anything; see gnomon.images.load_image.
     except Exception as error:
-        raise ValueError(f"expected a PNG picture as base64: {error}") from error
+        raise ValueError(f"expected a PNG, JPEG or WebP picture as base64: {error}") from error
 
 
 def match_results(
