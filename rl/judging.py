@@ -9,10 +9,13 @@ import torch
 from PIL.Image import Image
 from torch import Tensor
 
+from gnomon.errors import UserError
 from gnomon.records import Case
 from rl.ranks import gather_rows, gather_texts
 from rl.rewards import Reward, RewardOutput, check_failures, reward_name
 from rl.scoring import OverlappedScoring
+
+_PART = "part "
 
 
 class GroupScoring:
@@ -49,7 +52,14 @@ class GroupScoring:
             self._order += members
 
     def result(self) -> RewardOutput:
-        """Wait for the judge and return the rewards in the order of the rows."""
+        """Wait for the judge and return the rewards in the order of the rows.
+
+        Raises:
+            ValueError: when pictures of some rows never came.
+        """
+        if self._groups:
+            rows = [row for members in self._groups.values() for row in members if row not in self._images]
+            raise ValueError(f"expected a picture for each row, rows {rows} have none")
         return _in_rows(self._scoring.result(), self._order)
 
 
@@ -76,8 +86,19 @@ def gather_columns(
 
     Returns:
         float64 `[rows of all ranks]` by name, on the CPU.
+
+    Raises:
+        UserError: on every rank, when the names are not the same everywhere: numbers would change places.
     """
     names = sorted(columns)
+    everywhere = [set(json.loads(text)) for text in gather_texts([json.dumps(names)])]
+    if any(found != everywhere[0] for found in everywhere):
+        different = sorted(set().union(*everywhere) - everywhere[0].intersection(*everywhere))
+        raise UserError(
+            "expected the same metrics on all ranks, whatever cases each of them has, "
+            f"{', '.join(name.removeprefix(_PART) for name in different)} is not on all; give a reward's breakdown "
+            "the same names for every batch, NaN where there is no value"
+        )
     table = torch.stack([columns[name].double() for name in names], dim=1)
     rows = gather(table.to(device)).cpu()
     return {name: rows[:, place] for place, name in enumerate(names)}
@@ -85,13 +106,13 @@ def gather_columns(
 
 def gather_rewards(output: RewardOutput, device: torch.device) -> RewardOutput:
     """Bring the rewards of all ranks together, without reasons; a collective call."""
-    columns = {f"part {name}": values for name, values in output.breakdown.items()}
+    columns = {f"{_PART}{name}": values for name, values in output.breakdown.items()}
     everywhere = gather_columns(
         {"total": output.total, "failed": output.failed.double(), **columns}, device, gather_rows
     )
     return RewardOutput(
         everywhere["total"],
-        {name: everywhere[f"part {name}"] for name in output.breakdown},
+        {name: everywhere[f"{_PART}{name}"] for name in output.breakdown},
         everywhere["failed"] > 0,
     )
 
@@ -110,6 +131,9 @@ def check_failures_of_all_ranks(
     Raises:
         UserError: on every rank, see `check_failures`.
     """
-    texts = gather_texts([json.dumps(pair) for pair in failed])
-    pairs: list[tuple[str, str]] = [(case, reason) for case, reason in map(json.loads, texts)]
-    check_failures(reward_name(reward), pairs, num_pictures, max_failed_share)
+    check_failures(reward_name(reward), gather_failures(failed), num_pictures, max_failed_share)
+
+
+def gather_failures(failed: Sequence[tuple[str, str]]) -> list[tuple[str, str]]:
+    """Bring case id and reason of failed rows of all ranks together, any number from each; a collective call."""
+    return [(case, reason) for case, reason in map(json.loads, gather_texts([json.dumps(pair) for pair in failed]))]

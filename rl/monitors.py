@@ -48,11 +48,11 @@ def to_pixels(image: Image) -> Pixels:
 def sharpness(pixels: Pixels) -> float:
     """Return the standard deviation of the 4-neighbour Laplacian of the luma, without the border; 0..4.
 
-    Blur lowers it, grids and noise raise it.
+    Blur lowers it, grids and noise raise it. A picture that is all border, below 3 x 3, has none: NaN.
     """
     luma = pixels @ _LUMA
     laplacian = 4 * luma[1:-1, 1:-1] - luma[:-2, 1:-1] - luma[2:, 1:-1] - luma[1:-1, :-2] - luma[1:-1, 2:]
-    return float(laplacian.std())
+    return float(laplacian.std()) if laplacian.size else math.nan
 
 
 def saturation(pixels: Pixels) -> float:

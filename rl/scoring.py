@@ -5,6 +5,7 @@ from __future__ import annotations
 import queue
 import threading
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from types import TracebackType
 from typing import Self
@@ -66,8 +67,9 @@ class OverlappedScoring:
     ) -> None:
         if not self._thread.is_alive():
             return
-        while not self._waiting.empty():
-            self._waiting.get()
+        with suppress(queue.Empty):  # the thread may take the last one at the same moment
+            while True:
+                self._waiting.get_nowait()
         self._waiting.put(None)
         # After an ordinary error the judge finishes its part, so that nothing of it is left in the background.
         if kind is None or issubclass(kind, Exception):

@@ -11,14 +11,15 @@ from PIL.Image import Image
 from pytorch_lightning.utilities import rank_zero_warn
 from torch import Tensor
 
+from gnomon.errors import UserError
 from gnomon.hashing import stable_seed
 from gnomon.records import Case
 from rl.conditioning import CaseState, Conditioning
 from rl.generator import DiffusersGenerator
-from rl.judging import check_failures_of_all_ranks, gather_columns
+from rl.judging import check_failures_of_all_ranks, gather_columns, gather_failures
 from rl.monitors import HackingSettings, HackingWatch, image_monitors
 from rl.ranks import gather_items, rank_and_world_size
-from rl.rewards import Reward, ask_reward, failures, merge_metrics
+from rl.rewards import Reward, RewardOutput, ask_reward, failures, merge_metrics
 
 
 class HeldOutValidation:
@@ -57,8 +58,9 @@ class HeldOutValidation:
     def start(self) -> None:
         """Forget the last validation."""
         self._columns: defaultdict[str, list[Tensor]] = defaultdict(list)
+        # By turn: a case that a rank repeats is counted by the rank that was dealt it.
         self._failures: dict[int, tuple[str, str]] = {}
-        self._failures_of_monitors: defaultdict[str, list[tuple[str, str]]] = defaultdict(list)
+        self._failures_of_monitors: dict[str, dict[int, tuple[str, str]]] = {name: {} for name in self._monitors}
 
     def draw(self, cases: Sequence[Case], references: Sequence[list[Image]]) -> list[Image]:
         """Edit cases with the ODE sampler and fixed seeds; each is conditioned once in all validations."""
@@ -69,13 +71,14 @@ class HeldOutValidation:
         return self._generator.draw(conditioning, [stable_seed(self._seed, "validation", case.id) for case in cases])
 
     def judge(self, cases: Sequence[Case], references: Sequence[list[Image]], images: Sequence[Image]) -> None:
-        """Have all judges look at a batch, in the order in which a rank was dealt its cases."""
+        """Have all judges look at a batch, in the order in which a rank was dealt its cases.
+
+        Raises:
+            UserError: when a judge cannot be asked, or names its breakdown otherwise than for the batch before.
+        """
         rewards = ask_reward(self._reward, cases=cases, references=references, images=images)
         position = sum(len(values) for values in self._columns["reward"])
-        failed_rows = rewards.failed.nonzero().flatten().tolist()
-        self._failures |= {
-            position + row: failure for row, failure in zip(failed_rows, failures(rewards, cases), strict=True)
-        }
+        self._failures |= _by_turn(rewards, cases, position)
         sources: dict[str, Mapping[str, Tensor]] = {
             "the trainer": {"reward": rewards.total, "failed": rewards.failed.double()},
             "the reward": rewards.breakdown,
@@ -83,10 +86,14 @@ class HeldOutValidation:
         }
         for name, monitor in self._monitors.items():
             opinion = ask_reward(monitor, cases=cases, references=references, images=images)
-            self._failures_of_monitors[name] += failures(opinion, cases)
+            self._failures_of_monitors[name] |= _by_turn(opinion, cases, position)
             parts = {f"{name}/{key}": value for key, value in opinion.breakdown.items()}
             sources[f"monitor {name}"] = {name: opinion.total, **parts}
-        for key, values in merge_metrics(sources).items():
+        merged = merge_metrics(sources)
+        if position and merged.keys() != self._columns.keys():
+            different = ", ".join(sorted(merged.keys() ^ self._columns.keys()))
+            raise UserError(f"expected the same breakdown for every batch of pictures, {different} is not in all")
+        for key, values in merged.items():
             self._columns[key].append(values)
 
     def finish(self, num_cases: int, device: torch.device) -> dict[str, Tensor]:
@@ -107,20 +114,32 @@ class HeldOutValidation:
         # Ranks look at equally many cases; where they run out, a rank repeats one, which does not count. A trainer
         # that limits its batches looks at fewer.
         num_cases = min(num_cases, len(own["reward"]) * world_size)
-        failed = [failure for turn, failure in self._failures.items() if rank + turn * world_size < num_cases]
-        check_failures_of_all_ranks(self._reward, failed, num_cases, self._max_failed_share)
+
+        def counted(by_turn: Mapping[int, tuple[str, str]]) -> list[tuple[str, str]]:
+            return [failure for turn, failure in by_turn.items() if rank + turn * world_size < num_cases]
+
+        check_failures_of_all_ranks(self._reward, counted(self._failures), num_cases, self._max_failed_share)
+        for name, by_turn in self._failures_of_monitors.items():
+            self._warn_of_failures(name, gather_failures(counted(by_turn)), num_cases)
         values = gather_columns(own, device, partial(gather_items, num_items=num_cases))
         means = {key: value.nanmean() for key, value in values.items() if key != "failed"}
         self._warn({key: value.item() for key, value in means.items()})
         return {**means, "failed": values["failed"].sum()}
 
+    def _warn_of_failures(self, monitor: str, failed: Sequence[tuple[str, str]], num_cases: int) -> None:
+        if failed:
+            case, reason = failed[0]
+            rank_zero_warn(
+                f"monitor {monitor} failed on {len(failed)} of {num_cases} held-out pictures, which are left out of "
+                f"its mean: {reason} ({case})"
+            )
+
     def _warn(self, means: Mapping[str, float]) -> None:
-        for name, failed in self._failures_of_monitors.items():
-            if failed:
-                case, reason = failed[0]
-                rank_zero_warn(
-                    f"monitor {name} failed on {len(failed)} held-out pictures, which are left out of its mean: "
-                    f"{reason} ({case})"
-                )
         for sign in self.watch.update(means):
             rank_zero_warn(str(sign))
+
+
+def _by_turn(output: RewardOutput, cases: Sequence[Case], position: int) -> dict[int, tuple[str, str]]:
+    """Return case id and reason of failed rows by their place among all that a rank was dealt."""
+    rows = output.failed.nonzero().flatten().tolist()
+    return {position + row: failure for row, failure in zip(rows, failures(output, cases), strict=True)}

@@ -96,7 +96,11 @@ class RewardModelJudge:
         base: where the base model is now, when it has moved.
         batch_size: candidates per forward pass.
         language: of the instructions, "en" or "zh".
-        device: where to run, such as "cpu" or "cuda".
+        device: where to run, such as "cpu" or "cuda" (this rank's device); the model is moved there by the first
+            request.
+
+    Raises:
+        UserError: when there is no such language or device, or no reward model in the folder.
     """
 
     def __init__(
@@ -110,23 +114,20 @@ class RewardModelJudge:
         device: str = "cpu",
     ) -> None:
         # Whoever only needs the protocol should not pay for transformers.
+        from rm.devices import check_device
         from rm.reward_model import RewardModel
 
+        self.language, self._device = check_language(language), check_device(device)
         loaded = model if isinstance(model, RewardModel) else RewardModel.from_pretrained(model, base=base)
-        self.model = loaded.to(device).eval()
+        self.model = loaded.eval()
         self.name = name or ("reward-model" if isinstance(model, RewardModel) else Path(model).resolve().name)
         self.metrics = self.model.dimensions
-        self.batch_size, self.language = batch_size, language
+        self.batch_size = batch_size
 
     @cached_property
     def fingerprint(self) -> str:
         """Hash of weights and how they are applied, template, preprocessing and language."""
-        from rm.reward_model import weights_hash
-
-        model, encoder = self.model, self.model.encoder
-        weights = [weights_hash(model), model.dtype_name, None if model.lora is None else model.lora.alpha]
-        prompts = [encoder.template_hash, encoder.preprocessing_hash, self.language]
-        return stable_hash([weights, self.metrics, prompts])
+        return model_fingerprint(self.model, self.language)
 
     def judge(self, requests: Sequence[JudgeRequest]) -> list[Verdict]:
         """Return one verdict per request, in order.
@@ -135,6 +136,9 @@ class RewardModelJudge:
         cannot be read or has an impossible shape, `out_of_range` for a score that is not finite, `not_applicable` for
         a metric that is no dimension of the model.
         """
+        from rm.devices import own_device
+
+        self.model.to(own_device(self._device))
         unique = {_key(request): request for request in requests if request.metric in self.metrics}
         answers = self._answers(unique)
         unknown = _Answer({}, "not_applicable", f"the model's dimensions are {', '.join(self.metrics)}")
@@ -162,12 +166,12 @@ class RewardModelJudge:
         if request.image is None:
             status = request.candidate.status
             return _Answer({}, "missing_output" if status == "ok" else status, "the generator made no picture")
-        if not request.image.exists():
-            return _Answer({}, "missing_output", f"there is no file {request.image}")
         try:
+            if not request.image.exists():
+                return _Answer({}, "missing_output", f"there is no file {request.image}")
             candidate = load_image(request.image)
             references = [load_image(resolve(request.root, reference.path)) for reference in request.case.references]
-        except UserError as error:
+        except (UserError, OSError) as error:  # a folder that may not be entered, a name that is too long
             return _Answer({}, "unreadable_image", str(error))
         hashes = tuple(content_hash(picture) for picture in (*references, candidate))
         return _Loaded(request.case.instruction.get(self.language), references, candidate, hashes)
@@ -214,6 +218,27 @@ class RewardModelJudge:
             image_hashes=list(answer.image_hashes),
             seconds=answer.seconds,
         )
+
+
+def check_language(language: str) -> str:
+    """Return the language of instructions that a setting names.
+
+    Raises:
+        UserError: for another one than "en" and "zh".
+    """
+    if language not in ("en", "zh"):
+        raise UserError(f"expected language 'en' or 'zh', got {language!r}")
+    return language
+
+
+def model_fingerprint(model: RewardModel, language: str) -> str:
+    """Hash weights and how they are applied, dimensions, template, preprocessing and language."""
+    from rm.reward_model import weights_hash
+
+    encoder = model.encoder
+    weights = [weights_hash(model), model.dtype_name, None if model.lora is None else model.lora.alpha]
+    prompts = [encoder.template_hash, encoder.preprocessing_hash, language]
+    return stable_hash([weights, model.dimensions, prompts])
 
 
 def _key(request: JudgeRequest) -> _Key:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import base64
 import io
+import math
 from collections import Counter
 from collections.abc import Sequence
 from typing import Annotated, Any, Self
@@ -103,19 +104,18 @@ def decode_picture(text: str, *, max_pixels: int = 2**26) -> Image.Image:
         raise ValueError(f"expected a PNG, JPEG or WebP picture as base64: {error}") from error
 
 
-def match_results(
-    ids: Sequence[str], results: Sequence[Any], dimensions: Sequence[str] | None
-) -> dict[str, ScoreResult]:
+def match_results(ids: Sequence[str], results: Sequence[Any], required: Sequence[str] | None) -> dict[str, ScoreResult]:
     """Give every id its result, whatever order and shape the results have.
 
     Args:
         ids: of the items that were sent.
         results: entries of the answer, unchecked.
-        dimensions: what every item's scores must hold.
+        required: dimensions that every item's scores must hold. What else stands there is left out where it is no
+            finite number: the item is none the worse. None requires nothing, but every score must be a number.
 
     Returns:
-        One result per id. An id without a result or with several, a result in another form, a score that is no finite
-        number and a missing dimension are errors of that item; results of unknown ids are mentioned in them.
+        One result per id. An id without a result or with several, a result in another form, a required score that is
+        missing or no finite number are errors of that item; results of unknown ids are mentioned in them.
     """
     found: dict[str, list[Any]] = {name: [] for name in ids}
     strangers = []
@@ -125,12 +125,10 @@ def match_results(
             found[name].append(result)
         else:
             strangers.append(name)
-    return {name: _one_result(name, answers, strangers, dimensions) for name, answers in found.items()}
+    return {name: _one_result(name, answers, strangers, required) for name, answers in found.items()}
 
 
-def _one_result(
-    name: str, answers: list[Any], strangers: list[object], dimensions: Sequence[str] | None
-) -> ScoreResult:
+def _one_result(name: str, answers: list[Any], strangers: list[object], required: Sequence[str] | None) -> ScoreResult:
     def failed(reason: str) -> ScoreResult:
         return ScoreResult(id=name, error=reason)
 
@@ -138,12 +136,30 @@ def _one_result(
         unknown = f"; {len(strangers)} results are for unknown ids, such as {strangers[0]!r:.40}" if strangers else ""
         return failed(f"expected one result for this item, got {len(answers)}{unknown}")
     try:
-        result = ScoreResult.model_validate(answers[0])
+        result = ScoreResult.model_validate(answers[0] if required is None else _without_gaps(answers[0], required))
     except ValidationError as error:
         first = error.errors(include_url=False, include_input=False)[0]
         place = ".".join(str(part) for part in first["loc"])
         return failed(f"a result in another form: {f'{place}: ' if place else ''}{first['msg']}")
-    missing = [dimension for dimension in dimensions or () if dimension not in (result.scores or {})]
+    missing = [dimension for dimension in required or () if dimension not in (result.scores or {})]
     if result.scores is not None and missing:
         return failed(f"no score for {', '.join(missing)}")
     return result
+
+
+def _without_gaps(answer: dict[str, Any], required: Sequence[str]) -> dict[str, Any]:
+    """Leave out scores that nobody requires and that are no finite numbers."""
+    scores = answer.get("scores")
+    if not isinstance(scores, dict):
+        return answer
+    kept = {name: score for name, score in scores.items() if name in required or _is_finite(score)}
+    return {**answer, "scores": kept}
+
+
+def _is_finite(score: object) -> bool:
+    if isinstance(score, bool) or not isinstance(score, int | float):
+        return False
+    try:
+        return math.isfinite(score)
+    except OverflowError:  # an integer beyond all floats
+        return False

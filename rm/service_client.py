@@ -5,29 +5,29 @@ from __future__ import annotations
 import asyncio
 import json
 import os
-import random
 import re
 import ssl
 import threading
 from collections import Counter
-from collections.abc import Coroutine, Sequence
+from collections.abc import Callable, Coroutine, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
-from datetime import UTC, datetime
-from email.utils import parsedate_to_datetime
 from functools import cache
-from typing import Any, TypeVar
+from typing import Any, NoReturn, TypeVar
 
 import httpx
 from PIL import Image
+from pydantic_core import to_json
+from tenacity import AsyncRetrying, RetryCallState, retry_if_exception_type
 
 from gnomon.errors import UserError
+from rm.remote import is_retryable_status, retry_after_seconds, wait_strategy
 from rm.service import PATH, ScoreItem, ScoreRequest, ScoreResult, encode_picture, match_results
 
 MAX_ANSWER_BYTES = 64 * 2**20
 """A larger answer is not read: scores of a chunk fit into kilobytes."""
 
 _Value = TypeVar("_Value")
-_JITTER = random.Random()  # of its own: the global one belongs to the user
 # Reading the machine's certificates takes a while, and http needs none.
 _NO_CERTIFICATES = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
 _certificates = cache(httpx.create_ssl_context)
@@ -51,7 +51,7 @@ class _RefusedError(Exception):
 class _TroubleError(Exception):
     """Something that may pass: `wait` seconds were asked for, or none; `answered` tells an overload from an outage."""
 
-    def __init__(self, reason: str, *, wait: float = 0.0, answered: bool = True) -> None:
+    def __init__(self, reason: str, *, wait: float | None = None, answered: bool = True) -> None:
         super().__init__(reason)
         self.wait, self.answered = wait, answered
 
@@ -60,14 +60,16 @@ class _TroubleError(Exception):
 class ScoreClient:
     """Asks a service to score pictures: in chunks, some of them at once, again where it may help.
 
-    An answer of 408, 429 or 5xx, a connection that breaks, a body that is no JSON and silence for `timeout` seconds are
-    tried again, after waiting `backoff`, twice that, and so on up to `longest_wait` (or as long as `Retry-After` says).
+    An answer of 408, 425, 429 or 5xx, a connection that breaks, a body that is no JSON and silence for `timeout`
+    seconds are tried again, after waiting `backoff`, twice that, and so on up to `longest_wait` (or as long as
+    `Retry-After` says).
     Once a chunk has had no answer at all in all of its tries, the service counts as down and further chunks get one
     try each until it answers again.
 
     Attributes:
         url: where the service is, such as "http://127.0.0.1:8000"; the path `/v1/score` is added.
         dimensions: what is asked for; None for all that the service has.
+        required: those of `dimensions` without which an item is an error; None for all of them.
         chunk_size: pictures per request.
         max_concurrency: requests at once.
         timeout: seconds for one whole request, from connecting to the last byte.
@@ -79,6 +81,7 @@ class ScoreClient:
 
     url: str
     dimensions: tuple[str, ...] | None = None
+    required: tuple[str, ...] | None = None
     chunk_size: int = 16
     max_concurrency: int = 4
     timeout: float = 120.0
@@ -128,7 +131,7 @@ class ScoreClient:
     def score(self, tasks: Sequence[ScoreTask]) -> list[ScoreResult]:
         """Return one result per task, in the tasks' order; what could not be scored has its `error`.
 
-        Every score that was asked for is there and finite, or the item is an error.
+        Every score that is required is there, and every score is finite, or the item is an error.
 
         Raises:
             ValueError: when two tasks share an id.
@@ -145,7 +148,11 @@ class ScoreClient:
         chunks = [tasks[start : start + self.chunk_size] for start in range(0, len(tasks), self.chunk_size)]
         # A proxy of the environment is for far machines only.
         verify = _certificates() if self.url.startswith("https") else _NO_CERTIFICATES
-        async with httpx.AsyncClient(headers=headers, timeout=None, trust_env=not near, verify=verify) as http:
+        # Waiting for a free connection would count as waiting for the service.
+        limits = httpx.Limits(max_connections=None, max_keepalive_connections=self.max_concurrency)
+        async with httpx.AsyncClient(
+            headers=headers, timeout=None, limits=limits, trust_env=not near, verify=verify
+        ) as http:
             call = _Call(self, http, asyncio.Semaphore(self.max_concurrency), key)
             async with asyncio.TaskGroup() as group:
                 jobs = [group.create_task(call.chunk(chunk)) for chunk in chunks]
@@ -178,26 +185,30 @@ class _Call:
             results = await self._persist(request.model_dump_json().encode())
         except _RefusedError as error:
             return {item.id: ScoreResult(id=item.id, error=str(error)) for item in items}
-        return match_results([item.id for item in items], results, dimensions)
+        required = dimensions if self.client.required is None else self.client.required
+        found = match_results([item.id for item in items], results, required)
+        return {name: self._cleaned(result) for name, result in found.items()}
 
     async def _persist(self, body: bytes) -> list[Any]:
-        client, tries = self.client, 0
-        while True:
-            tries += 1
-            try:
-                results = await self._once(body)
-            except _TroubleError as trouble:
-                self.down &= not trouble.answered
-                if tries > client.max_retries or self.down:
-                    self.down |= not trouble.answered
-                    raise _RefusedError(f"{trouble} ({tries} {'tries' if tries > 1 else 'try'})") from trouble
-                pause = min(client.backoff * 2.0 ** (tries - 1), client.longest_wait)
-                # A little apart, so that what failed together does not come back together.
-                pause = max(pause * _JITTER.uniform(0.75, 1.0), min(trouble.wait, client.longest_wait))
-                await asyncio.sleep(pause)
-            else:
-                self.down = False
-                return results
+        client = self.client
+        retrying = AsyncRetrying(
+            sleep=asyncio.sleep,
+            retry=retry_if_exception_type(_TroubleError),
+            wait=wait_strategy(first=client.backoff, longest=client.longest_wait, asked=_wait_asked),
+            stop=self._is_over,
+            retry_error_callback=_give_up,
+        )
+        results: list[Any] = await retrying(self._once, body)
+        self.down = False
+        return results
+
+    def _is_over(self, state: RetryCallState) -> bool:
+        """Decide whether a request that met trouble is given up, and remember whether the service answers at all."""
+        answered = _trouble(state).answered
+        self.down &= not answered
+        over = self.down or state.attempt_number > self.client.max_retries
+        self.down |= over and not answered
+        return over
 
     async def _once(self, body: bytes) -> list[Any]:
         """Ask once; the results are not checked yet."""
@@ -216,24 +227,43 @@ class _Call:
         status = response.status_code
         if status != 200:
             said = f"HTTP {status}: {self._clean(content.decode(errors='replace')) or response.reason_phrase}"
-            if status in (408, 429) or status >= 500:
-                raise _TroubleError(said, wait=retry_after(response.headers.get("Retry-After")))
+            if is_retryable_status(status):
+                raise _TroubleError(said, wait=retry_after_seconds(response.headers))
             raise _RefusedError(said)
         return self._parse(content)
 
     def _parse(self, content: bytes) -> list[Any]:
         try:
             answer = json.loads(content)
-        except ValueError as error:
+        except (ValueError, RecursionError) as error:
             raise _TroubleError(f"an answer that is no JSON ({len(content)} bytes)") from error
         if not isinstance(answer, dict) or not isinstance(answer.get("results"), list):
             raise _RefusedError("an answer without a list of results")
         return list(answer["results"])
 
+    def _cleaned(self, result: ScoreResult) -> ScoreResult:
+        return result if result.error is None else ScoreResult(id=result.id, error=self._clean(result.error))
+
     def _clean(self, text: str) -> str:
         """Cut a text of the service down to one short line without our key."""
         shown = text if self.key is None else text.replace(self.key, "***")
         return " ".join("".join(c if c.isprintable() else " " for c in shown).split())[:200]
+
+
+def _trouble(state: RetryCallState) -> _TroubleError:
+    assert state.outcome is not None
+    error = state.outcome.exception()
+    assert isinstance(error, _TroubleError)
+    return error
+
+
+def _wait_asked(error: BaseException) -> float | None:
+    return error.wait if isinstance(error, _TroubleError) else None
+
+
+def _give_up(state: RetryCallState) -> NoReturn:
+    tries, trouble = state.attempt_number, _trouble(state)
+    raise _RefusedError(f"{trouble} ({tries} {'tries' if tries > 1 else 'try'})") from trouble
 
 
 async def _read(response: httpx.Response) -> bytes:
@@ -257,36 +287,20 @@ def _encode(tasks: Sequence[ScoreTask]) -> tuple[list[ScoreItem], dict[str, Scor
     items, broken = [], {}
     for task in tasks:
         try:
+            to_json([task.instruction, task.meta])  # fails here, or the whole request would be lost
             references = [encode(picture) for picture in task.references]
-            candidate = encode_picture(task.candidate)
-        except (ValueError, OSError) as error:
-            broken[task.id] = ScoreResult(id=task.id, error=f"a picture that cannot be sent: {error}")
-            continue
-        items.append(
-            ScoreItem(
-                id=task.id,
-                instruction=task.instruction,
-                references=references,
-                candidate=candidate,
-                meta=task.meta,
+            items.append(
+                ScoreItem(
+                    id=task.id,
+                    instruction=task.instruction,
+                    references=references,
+                    candidate=encode_picture(task.candidate),
+                    meta=task.meta,
+                )
             )
-        )
+        except (ValueError, OSError) as error:
+            broken[task.id] = ScoreResult(id=task.id, error=f"something that cannot be sent: {error}")
     return items, broken
-
-
-def retry_after(header: str | None) -> float:
-    """Return the seconds that a `Retry-After` header asks for (RFC 9110, 10.2.3: a number or a date); 0 for none."""
-    if header is None:
-        return 0.0
-    try:
-        return max(0.0, float(int(header)))
-    except ValueError:
-        pass
-    try:
-        when = parsedate_to_datetime(header)
-    except ValueError:
-        return 0.0
-    return max(0.0, (when.replace(tzinfo=when.tzinfo or UTC) - datetime.now(UTC)).total_seconds())
 
 
 def _run(coroutine: Coroutine[Any, Any, _Value]) -> _Value:
@@ -297,16 +311,28 @@ def _run(coroutine: Coroutine[Any, Any, _Value]) -> _Value:
         return asyncio.run(coroutine)
     outcome: list[_Value] = []
     errors: list[BaseException] = []
+    cancel: list[Callable[[], object]] = []
+
+    async def main() -> _Value:
+        task, loop = asyncio.current_task(), asyncio.get_running_loop()
+        assert task is not None
+        cancel.append(lambda: loop.call_soon_threadsafe(task.cancel))
+        return await coroutine
 
     def work() -> None:
         try:
-            outcome.append(asyncio.run(coroutine))
+            outcome.append(asyncio.run(main()))
         except BaseException as error:  # it is raised again in the thread that waits
             errors.append(error)
 
-    thread = threading.Thread(target=work, name="gnomon-score")
+    thread = threading.Thread(target=work, name="gnomon-score", daemon=True)
     thread.start()
-    thread.join()
+    try:
+        thread.join()
+    except BaseException:  # Ctrl-C: nothing goes on in the background
+        with suppress(IndexError, RuntimeError):  # not begun yet, or just finished
+            cancel[0]()
+        raise
     if errors:
         raise errors[0]
     return outcome[0]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import textwrap
 import traceback
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
@@ -109,8 +110,9 @@ def ask_reward(
 ) -> RewardOutput:
     """Call a reward, without gradients and autocast, and hold it to its contract; any number of rows may fail here.
 
-    A total that is not finite counts as a failure, whatever the reward says. A failed row has no numbers at all: total
-    and breakdown are NaN there, so that no mean takes them up.
+    A total that is not finite counts as a failure, whatever the reward says, and so does a part that has a weight
+    (`Reward.weights`), since GDPO could not use the row. A failed row has no numbers at all: total and breakdown are
+    NaN there, so that no mean takes them up. A part that is only logged is NaN where it is not finite.
 
     Returns:
         float64 on the CPU, with a reason for every failed row.
@@ -134,19 +136,25 @@ def ask_reward(
         raise UserError(f"{name} raised {_where(error)} on {len(images)} pictures") from error
     _check_form(name, output, len(images))
     marked, total = output.failed.cpu(), output.total.detach().cpu().double()
-    failed = marked | ~torch.isfinite(total)
+    breakdown = {key: values.detach().cpu().double() for key, values in output.breakdown.items()}
+    weighted = {"": total, **{key: breakdown[key] for key in _weighted_parts(reward, breakdown)}}
+    failed = marked.clone()
+    reasons = {row: output.reasons.get(row) or _NO_REASON for row in marked.nonzero().flatten().tolist()}
+    for key, values in weighted.items():
+        for row in (~failed & ~torch.isfinite(values)).nonzero().flatten().tolist():
+            what = f"{key} is not finite" if key else "not finite"
+            failed[row], reasons[row] = True, output.reasons.get(row) or f"{what} ({values[row].item()})"
     return RewardOutput(
         torch.where(failed, math.nan, total),
-        {
-            key: torch.where(failed, math.nan, values.detach().cpu().double())
-            for key, values in output.breakdown.items()
-        },
+        {key: torch.where(failed | ~torch.isfinite(values), math.nan, values) for key, values in breakdown.items()},
         failed,
-        {
-            row: output.reasons.get(row) or (_NO_REASON if marked[row] else f"not finite ({total[row].item()})")
-            for row in failed.nonzero().flatten().tolist()
-        },
+        dict(sorted(reasons.items())),
     )
+
+
+def _weighted_parts(reward: Reward, breakdown: Mapping[str, Tensor]) -> list[str]:
+    weights = getattr(reward, "weights", None)
+    return [name for name in breakdown if weights.get(name)] if isinstance(weights, Mapping) else []
 
 
 @contextmanager
@@ -159,7 +167,16 @@ def _plain_arithmetic() -> Iterator[None]:
 def _check_form(name: str, output: object, num_pictures: int) -> None:
     if not isinstance(output, RewardOutput):
         raise UserError(f"expected a RewardOutput from {name}, got {type(output).__name__}")
-    lengths = {"total": output.total, "failed": output.failed, **output.breakdown}
+    for field_name, value in (("breakdown", output.breakdown), ("reasons", output.reasons)):
+        if not isinstance(value, Mapping):
+            raise UserError(f"expected a dict as `{field_name}` from {name}, got {type(value).__name__}")
+    # A part may itself be called "total", and must not be checked in its place.
+    parts = {f"breakdown/{key}": values for key, values in output.breakdown.items()}
+    lengths = {"total": output.total, "failed": output.failed, **parts}
+    given: dict[str, object] = {**lengths}
+    others = {key: type(values).__name__ for key, values in given.items() if not isinstance(values, Tensor)}
+    if others:
+        raise UserError(f"expected torch tensors from {name}, got {others}; wrap them in torch.tensor(...)")
     wrong = {key: list(values.shape) for key, values in lengths.items() if values.shape != (num_pictures,)}
     if wrong:
         # Rows would be scored for their neighbours.
@@ -202,20 +219,26 @@ def check_failures(name: str, failed: Sequence[tuple[str, str]], num_pictures: i
     Raises:
         UserError: when more than `max_failed_share` failed; it counts the reasons and names cases.
     """
-    if not failed or len(failed) <= max_failed_share * num_pictures:
+    # As floats, 1/49 of 49 is less than 1.
+    if not failed or len(failed) <= max_failed_share * num_pictures + 1e-6:
         return
     cases: defaultdict[str, list[str]] = defaultdict(list)
     for case, reason in failed:
         cases[reason].append(case)
     common = sorted(cases.items(), key=lambda item: -len(item[1]))
     shown = "; ".join(
-        f"{len(ids)} x {reason} ({', '.join(list(dict.fromkeys(ids))[:3])})" for reason, ids in common[:3]
+        f"{len(ids)} x {_cut(reason)} ({', '.join(list(dict.fromkeys(ids))[:3])})" for reason, ids in common[:3]
     )
     more = f"; and {len(common) - 3} other reasons" if len(common) > 3 else ""
     raise UserError(
         f"{name} failed on {len(failed)} of {num_pictures} pictures, more than the allowed share of "
-        f"{max_failed_share:g}: {shown}{more}. Mend the judge, or raise max_failed_share"
+        f"{max_failed_share:g}: {shown}{more}. Mend the judge, or raise model.rollout.max_failed_share"
     )
+
+
+def _cut(reason: str) -> str:
+    """Keep a reason, which may be a whole reply of a judge, to one line that can be read."""
+    return textwrap.shorten(reason, 200, placeholder=" ...")
 
 
 def concatenate(outputs: Sequence[RewardOutput]) -> RewardOutput:

@@ -11,7 +11,7 @@ from torch import Tensor
 from gnomon.errors import UserError
 from gnomon.hashing import stable_hash
 from gnomon.records import Case
-from rl.rewards.base import Reward, RewardOutput, ask_reward, checked_weights, weighted_sum
+from rl.rewards.base import RESERVED_METRICS, Reward, RewardOutput, ask_reward, checked_weights, weighted_sum
 
 
 class CombinedReward:
@@ -30,10 +30,17 @@ class CombinedReward:
                 watched is a monitor). Negative ones punish.
 
         Raises:
-            UserError: when weights and parts do not have the same names.
+            UserError: when weights and parts do not have the same names, or a part is called like something else.
         """
         if not parts:
             raise UserError("expected one or more parts of a combined reward, got none")
+        # `a/b` would be the part b of a part a as well, and one would be taken for the other.
+        refused = [name for name in parts if not name or "/" in name or name in RESERVED_METRICS]
+        if refused:
+            raise UserError(
+                "expected names of parts of a combined reward without '/' and other than those that the trainer logs "
+                f"by itself, got {', '.join(map(repr, refused))}; rename them"
+            )
         self.parts = dict(parts)
         self.weights = checked_weights(weights, default=dict.fromkeys(parts, 1.0), owner="a combined reward")
         if set(self.weights) != set(self.parts) or not all(self.weights.values()):

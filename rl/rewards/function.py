@@ -7,6 +7,7 @@ import importlib.util
 import inspect
 import sys
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Set as AbstractSet
 from pathlib import Path
 from types import ModuleType
 from typing import Any, SupportsFloat
@@ -18,6 +19,7 @@ from gnomon.errors import UserError
 from gnomon.hashing import file_hash, stable_hash
 from gnomon.records import Case
 from rl.rewards.base import RewardOutput
+from rm.judge import check_language
 
 RewardFunction = Callable[..., Iterable[SupportsFloat | None]]
 
@@ -42,7 +44,7 @@ class CallableReward:
             UserError: when there is no such function, or it cannot take pictures.
         """
         self.name = function
-        self.language = language
+        self.language = check_language(language)
         self._function, self._file = _find(function)
         parameters = inspect.signature(self._function).parameters.values()
         self._takes_all = any(parameter.kind is parameter.VAR_KEYWORD for parameter in parameters)
@@ -102,7 +104,8 @@ class CallableReward:
         return ours | {key: [case.meta.get(key) for case in cases] for key in theirs}
 
     def _read(self, returned: object, num_pictures: int) -> RewardOutput:
-        if not isinstance(returned, Iterable) or isinstance(returned, str | bytes | Mapping):
+        # A set is in no order: its numbers would be those of other pictures.
+        if not isinstance(returned, Iterable) or isinstance(returned, str | bytes | Mapping | AbstractSet):
             raise UserError(f"expected a list of numbers from {self.name}, got {type(returned).__name__}")
         answers = list(returned)
         if len(answers) != num_pictures:
@@ -121,7 +124,7 @@ class CallableReward:
         if isinstance(answer, SupportsFloat):  # also numpy's scalars and tensors of one element
             try:
                 return float(answer)
-            except (TypeError, ValueError, RuntimeError):
+            except (TypeError, ValueError, RuntimeError, OverflowError):
                 pass
         raise UserError(f"expected a number or None from {self.name}, got {answer!r:.80} for row {row}")
 

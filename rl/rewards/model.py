@@ -12,7 +12,9 @@ from gnomon.errors import UserError
 from gnomon.hashing import stable_hash
 from gnomon.records import Case
 from rl.rewards.base import RewardOutput, checked_weights, weighted_sum
-from rm.reward_model import RewardModel, weights_hash
+from rm.devices import check_device, own_device
+from rm.judge import check_language, model_fingerprint
+from rm.reward_model import RewardModel
 
 
 class RewardModelReward:
@@ -33,16 +35,18 @@ class RewardModelReward:
             model: folder of a reward model (`model` in a run folder of `gnomon rm fit`).
             weights: weight of each dimension in the total; default `{"overall": 1.0}`.
             language: in which the judge reads the instruction, "en" or "zh".
-            device: where the judge runs.
+            device: where the judge runs, such as "cpu" or "cuda" (this rank's device); it is moved there by the first
+                pictures.
             batch_size: pictures per forward pass.
 
         Raises:
-            UserError: when the folder holds no reward model, or has no such dimension.
+            UserError: when the folder holds no reward model or has no such dimension, or for a language or device that
+                there is not.
         """
         self.weights = checked_weights(weights, default={"overall": 1.0}, owner=f"the reward model at {model}")
-        self.language = language
+        self.language, self._device = check_language(language), check_device(device)
         self.batch_size = batch_size
-        self.model = RewardModel.from_pretrained(model).to(device)
+        self.model = RewardModel.from_pretrained(model)
         missing = sorted(set(self.weights) - set(self.model.dimensions))
         if missing:
             raise UserError(
@@ -53,15 +57,14 @@ class RewardModelReward:
     @cached_property
     def fingerprint(self) -> str:
         """Hash of the judge's weights, prompt and preprocessing, of the language and of the weights of dimensions."""
-        encoder = self.model.encoder
-        parts = [weights_hash(self.model), encoder.template_hash, encoder.preprocessing_hash, self.language]
-        return stable_hash([*parts, self.weights])
+        return stable_hash([model_fingerprint(self.model, self.language), self.weights])
 
     def __call__(
         self, *, cases: Sequence[Case], references: Sequence[list[Image]], images: Sequence[Image]
     ) -> RewardOutput:
         """Score `images`; a picture of an impossible shape is a failed row and costs its neighbours nothing."""
         reasons: dict[int, str] = {}
+        self.model.to(own_device(self._device))
         try:
             values = self._values(cases, references, images)
         except ValueError:

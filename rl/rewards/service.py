@@ -11,6 +11,7 @@ from torch import Tensor
 from gnomon.hashing import stable_hash
 from gnomon.records import Case
 from rl.rewards.base import RewardOutput, checked_weights, weighted_sum
+from rm.judge import check_language
 from rm.service_client import ScoreClient, ScoreTask
 
 
@@ -34,7 +35,8 @@ class ServiceReward:
 
         Args:
             url: where the service is, such as "http://127.0.0.1:8000".
-            weights: weight of each dimension in the total; 0 asks only to log it. Default `{"overall": 1.0}`.
+            weights: weight of each dimension in the total; 0 asks only to log it, where there is a number. Default
+                `{"overall": 1.0}`.
             language: of the instructions that are sent, "en" or "zh".
             chunk_size: pictures per request.
             max_concurrency: requests at once.
@@ -48,10 +50,11 @@ class ServiceReward:
         """
         self.name = f"the reward service at {url}"
         self.weights = checked_weights(weights, default={"overall": 1.0}, owner="a reward service")
-        self.language = language
+        self.language = check_language(language)
         self.client = ScoreClient(
             url,
             dimensions=tuple(self.weights),
+            required=tuple(name for name, weight in self.weights.items() if weight),
             chunk_size=chunk_size,
             max_concurrency=max_concurrency,
             timeout=timeout,
@@ -77,7 +80,8 @@ class ServiceReward:
             if result.scores is None:
                 reasons[row] = result.error or "no scores"
             else:
-                values[:, row] = torch.tensor([result.scores[name] for name in self.weights], dtype=torch.float64)
+                scores = [result.scores.get(name, torch.nan) for name in self.weights]
+                values[:, row] = torch.tensor(scores, dtype=torch.float64)
         breakdown: dict[str, Tensor] = dict(zip(self.weights, values, strict=True))
         failed = torch.tensor([result.scores is None for result in results], dtype=torch.bool)
         return RewardOutput(weighted_sum(breakdown, self.weights), breakdown, failed, reasons)

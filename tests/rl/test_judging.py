@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Sequence
 from typing import Any
 
@@ -76,6 +77,26 @@ def test_case_references_and_picture_of_a_row_stay_together() -> None:
             groups.add(rows, [pictures[row] for row in rows])
         assert groups.result().total.tolist() == numbers
     assert sorted(seen) == sorted((str(number), number, number) for number in numbers)
+
+
+def test_rows_without_a_picture_are_not_passed_over_in_silence() -> None:
+    with OverlappedScoring(Grey(), overlap=False) as scoring:
+        groups = GroupScoring(scoring, CASES, [[]] * 8, by_group=True)
+        groups.add([0, 1, 2, 4], [IMAGES[row] for row in (0, 1, 2, 4)])
+        with pytest.raises(ValueError, match=r"rows \[3, 5, 6, 7\] have none"):
+            groups.result()
+
+
+def test_ranks_that_name_their_metrics_otherwise_are_stopped_before_numbers_change_places(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    # As many numbers from both ranks, so nothing else would notice.
+    other = json.dumps(["failed", "part quality", "total"])
+    monkeypatch.setattr("rl.judging.gather_texts", lambda texts: [*texts, other])
+    values = torch.zeros(2, dtype=torch.float64)
+    output = RewardOutput(values, {"colour": values}, torch.zeros(2, dtype=torch.bool))
+    with pytest.raises(UserError, match=r"same metrics on all ranks.* colour, quality is not on all; give"):
+        gather_rewards(output, torch.device("cpu"))
 
 
 def test_without_groups_everything_is_judged_in_one_call() -> None:

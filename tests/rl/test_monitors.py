@@ -51,6 +51,14 @@ def test_monitors_of_plain_pictures() -> None:
     assert math.isnan(monitors["source_distance"][2].item())
 
 
+@pytest.mark.parametrize("size", [(1, 1), (2, 2), (2, 50), (50, 2)])
+def test_a_picture_without_an_inside_has_no_sharpness_and_stops_nothing(size: tuple[int, int]) -> None:
+    picture = noise(0, size)
+    monitors = image_monitors([picture], [[picture]])
+    assert math.isnan(monitors["sharpness"].item())
+    assert monitors["source_distance"].item() == 0.0
+
+
 def test_no_pictures_give_no_values() -> None:
     assert [values.tolist() for values in image_monitors([], []).values()] == [[]] * len(PICTURE_MONITORS)
 

@@ -8,6 +8,7 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
+import numpy as np
 import pytest
 import torch
 from PIL import Image
@@ -18,9 +19,11 @@ from gnomon.errors import UserError
 from gnomon.records import Case, Text
 from rl.rewards import (
     RESERVED_METRICS,
+    CallableReward,
     Reward,
     RewardModelReward,
     RewardOutput,
+    ServiceReward,
     apply_reward,
     ask_reward,
     check_failures,
@@ -30,6 +33,7 @@ from rl.rewards import (
     merge_metrics,
     weighted_sum,
 )
+from rm.lora import LoraOptions
 from rm.pairs import DIMENSIONS
 from rm.reward_model import RewardModel
 
@@ -110,6 +114,9 @@ def test_a_wrong_length_is_an_error() -> None:
         call(Fixed([0.5] * 3, [False] * 3))
     with pytest.raises(UserError, match=r"each of 4 pictures.*part"):
         call(Fixed([0.5] * 4, [False] * 4, breakdown={"part": [0.5] * 3}))
+    for total in ([0.5], [0.5] * 3):  # a part of that name does not stand for it, and one value not for all
+        with pytest.raises(UserError, match=r"each of 4 pictures.*'total': \["):
+            call(Fixed(total, [False] * 4, breakdown={"total": [0.5] * 4}))
     with pytest.raises(ValueError, match="one case and one list of references per picture"):
         ask_reward(Fixed([0.5] * 4, [False] * 4), cases=CASES[:3], references=NO_REFERENCES, images=IMAGES)
 
@@ -119,6 +126,53 @@ def test_something_that_is_no_reward_output_is_refused() -> None:
         call(lambda **_: torch.zeros(4))
     with pytest.raises(UserError, match=r"booleans in `failed` from Fixed, got torch\.int64"):
         call(Fixed([0.5] * 4, [0] * 4))  # type: ignore[list-item]
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"total": [0.0] * 4}, r"torch tensors from .*'total': 'list'"),
+        ({"failed": np.zeros(4, dtype=bool)}, r"torch tensors from .*'failed': 'ndarray'"),
+        ({"breakdown": {"a": np.zeros(4)}}, "'breakdown/a': 'ndarray'"),
+        ({"breakdown": None}, "a dict as `breakdown` from"),
+        ({"reasons": None}, "a dict as `reasons` from"),
+    ],
+)
+def test_a_reward_output_that_holds_something_else_is_refused_by_name(change: dict[str, Any], message: str) -> None:
+    fields: dict[str, Any] = {"total": torch.zeros(4), "breakdown": {}, "failed": torch.zeros(4, dtype=torch.bool)}
+    with pytest.raises(UserError, match=message):
+        call(lambda **_: RewardOutput(**(fields | change)))
+
+
+def test_a_part_that_counts_fails_its_row_and_one_that_is_only_logged_does_not() -> None:
+    reward = Fixed(
+        [1.0, 2.0, 3.0, 4.0],
+        [False] * 4,
+        breakdown={"counts": [0.0, math.nan, 0.0, 0.0], "seen": [math.inf, 1.0, math.nan, 3.0]},
+    )
+    unweighted = call(reward)  # nothing says what the parts are for
+    assert not unweighted.failed.any()
+    assert unweighted.breakdown["seen"].nanmean().item() == 2.0  # and no infinity gets into a curve
+    reward.weights = {"counts": 2.0, "seen": 0.0, "elsewhere": 1.0}  # type: ignore[attr-defined]
+    output = call(reward)
+    assert output.failed.tolist() == [False, True, False, False]
+    assert output.reasons == {1: "counts is not finite (nan)"}
+    assert output.total.isnan().tolist() == [False, True, False, False]
+
+
+def test_a_share_of_failures_that_is_exactly_the_budget_is_within_it() -> None:
+    for pictures in range(1, 200):
+        for failed in range(pictures):
+            check_failures("judge", [("a", "x")] * failed, pictures, failed / pictures)
+            with pytest.raises(UserError, match=r"raise model\.rollout\.max_failed_share"):
+                check_failures("judge", [("a", "x")] * (failed + 1), pictures, failed / pictures)
+
+
+def test_a_reason_that_is_a_whole_reply_is_cut_to_a_line() -> None:
+    with pytest.raises(UserError) as caught:
+        check_failures("judge", [("a", "The picture\nshows " + "many words " * 1000)], 1, 0.0)
+    assert "1 x The picture shows many words" in str(caught.value)
+    assert len(str(caught.value)) < 500
 
 
 def test_a_reward_that_raises_is_named_with_the_line_that_raised() -> None:
@@ -245,3 +299,44 @@ def test_a_reward_model_that_was_trained_on_has_another_fingerprint(judge_folder
     torch.nn.init.ones_(model.head.bias)
     model.save_pretrained(tmp_path / "model")
     assert reward.fingerprint != RewardModelReward(str(tmp_path / "model")).fingerprint
+
+
+def test_the_fingerprint_follows_whatever_changes_the_scores(judge_folder: Path, tmp_path: Path) -> None:
+    prints = set()
+    for alpha, dtype in ((4, "float32"), (8, "float32"), (4, "bfloat16")):
+        folder = tmp_path / f"{alpha}-{dtype}"
+        model = RewardModel.from_base(
+            judge_folder.parent / "base", lora=LoraOptions(r=2, alpha=alpha), dtype=dtype, seed=0
+        )
+        for name, parameter in model.named_parameters():
+            if "lora_B" in name:
+                torch.nn.init.ones_(parameter)  # an adapter that does nothing is refused
+        model.save_pretrained(folder)
+        prints.add(RewardModelReward(str(folder)).fingerprint)
+    assert len(prints) == 3
+
+
+def test_a_reward_model_is_on_this_ranks_device_from_the_first_pictures_on(
+    judge_folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("rl.rewards.model.own_device", lambda device: torch.device("meta"))
+    reward = RewardModelReward(str(judge_folder))
+    assert reward.model.device.type == "cpu"  # no trainer has given this rank its device yet
+    with pytest.raises(UserError):
+        call(reward)
+    assert reward.model.device.type == "meta"
+
+
+@pytest.mark.parametrize(
+    "make",
+    [
+        lambda folder: RewardModelReward(str(folder), language="fr"),
+        lambda folder: ServiceReward("http://127.0.0.1:1", language="fr"),
+        lambda folder: CallableReward("json:dumps", language="fr"),
+    ],
+)
+def test_a_language_that_there_is_not_is_said_before_any_work(
+    make: Callable[[Path], Reward], judge_folder: Path
+) -> None:
+    with pytest.raises(UserError, match="language 'en' or 'zh', got 'fr'"):
+        make(judge_folder)

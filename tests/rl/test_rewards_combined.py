@@ -75,6 +75,14 @@ def test_weights_that_do_not_fit_the_parts_are_refused(
         CombinedReward(dict(parts), weights=weights)
 
 
+@pytest.mark.parametrize("name", ["judge/half", "", "failed", "sharpness"])
+def test_a_part_may_not_be_called_like_something_else(name: str) -> None:
+    # `judge/half` is also what the half of the part `judge` is called: one would be weighed for the other.
+    parts: dict[str, Reward] = {name: Part([1.0] * 4), "judge": Part([2.0] * 4)}
+    with pytest.raises(UserError, match=f"got '{name}'; rename"):
+        CombinedReward(parts)
+
+
 def test_another_part_or_weight_is_another_fingerprint() -> None:
     prints = {
         CombinedReward({"a": Part([], fingerprint=mark)}, weights={"a": weight}).fingerprint

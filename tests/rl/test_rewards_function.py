@@ -90,6 +90,9 @@ def test_a_nan_is_a_failure_with_another_reason_than_none(make: Make) -> None:
     [
         ("return [1.0, 2.0]", r"one number for each of 3 pictures from .*mine\.py:score, got 2"),
         ("return 1.0", "a list of numbers from .*, got float"),
+        ("return {0.5, 0.25, 0.125}", "a list of numbers from .*, got set"),
+        ("return frozenset((0.5, 0.25, 0.125))", "a list of numbers from .*, got frozenset"),
+        ("return [0.0, 10**400, 2.0]", "for row 1"),
         ("return '123'", "a list of numbers from .*, got str"),
         ("return [0.0, '1', 2.0]", r"a number or None from .*, got '1' for row 1"),
         ("return [0.0, [1.0], 2.0]", r"got \[1.0\] for row 1"),

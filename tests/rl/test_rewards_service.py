@@ -93,6 +93,14 @@ def test_a_dimension_that_the_service_does_not_have_fails_every_row(url: str) ->
     assert list(output.breakdown) == ["beauty"]  # the same names whatever happens: ranks average them
 
 
+def test_a_dimension_that_is_only_logged_fails_no_row_where_it_is_missing(url: str) -> None:
+    output = ask_reward(ServiceReward(url, weights={"overall": 1.0, "beauty": 0.0}), **columns(3))
+    assert output.total.tolist() == [0.0, 1.0, 2.0]
+    assert output.reasons == {}
+    assert bool(output.breakdown["beauty"].isnan().all())
+    assert list(output.breakdown) == ["overall", "beauty"]
+
+
 def test_a_service_that_is_down_stops_the_run_at_its_budget_with_address_cases_and_reason(url: str) -> None:
     port = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
     dead = f"http://127.0.0.1:{port.server_port}"

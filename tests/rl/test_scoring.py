@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import contextlib
+import queue
 import threading
 from collections.abc import Sequence
 from typing import Any
@@ -130,6 +132,28 @@ def test_an_error_while_sampling_drops_what_waits_and_leaves_no_thread() -> None
         leave(scoring, ZeroDivisionError, gate)  # one part may be judged, the others are dropped
     assert not scoring._thread.is_alive()
     assert len(reward.parts) <= 1
+
+
+class Hurried(queue.SimpleQueue[Any]):
+    """Says that something waits which the thread has just taken: what `empty` knows is over once it is told."""
+
+    def empty(self) -> bool:
+        return False
+
+
+def test_leaving_does_not_wait_for_a_part_that_the_thread_has_just_taken() -> None:
+    gate = threading.Semaphore(0)
+    scoring = OverlappedScoring(Red(gate=gate))
+    scoring._waiting = Hurried()
+
+    def leaving() -> None:
+        with contextlib.suppress(ZeroDivisionError):
+            leave(scoring, ZeroDivisionError, gate)
+
+    left = threading.Thread(target=leaving, daemon=True)
+    left.start()
+    left.join(timeout=10)
+    assert not left.is_alive()
 
 
 def test_an_interrupt_does_not_wait_for_a_judge_that_hangs() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import math
 import warnings
 from collections.abc import Callable, Sequence
@@ -47,14 +48,14 @@ Look = Callable[..., dict[str, float]]
 def look(generator: DiffusersGenerator, pictures: list[Image]) -> Look:
     """Return a function that validates three pictures in batches of two and one, and returns the figures."""
 
-    def run(reward: Fixed, num_validations: int = 1, **changes: Any) -> dict[str, float]:
+    def run(reward: Fixed, num_validations: int = 1, num_cases: int = 3, **changes: Any) -> dict[str, float]:
         arguments: dict[str, Any] = {"monitors": {}, "hacking": HackingSettings(), "max_failed_share": 1.0, "seed": 0}
         validation = HeldOutValidation(generator, reward, **(arguments | changes))
         for _ in range(num_validations):
             validation.start()
             for rows in (slice(0, 2), slice(2, 3)):
                 validation.judge(CASES[rows], [pictures[:1]] * len(CASES[rows]), pictures[rows])
-            found = validation.finish(3, torch.device("cpu"))
+            found = validation.finish(num_cases, torch.device("cpu"))
         return {name: value.item() for name, value in found.items()}
 
     return run
@@ -72,10 +73,38 @@ def test_a_validation_forgets_the_one_before(look: Look) -> None:
 
 def test_failures_of_a_monitor_are_said_and_stop_nothing(look: Look) -> None:
     monitors = {"quiet": Fixed([1.0, 2.0, 3.0]), "broken": Fixed([math.nan, 5.0, math.nan])}
-    with pytest.warns(UserWarning, match=r"monitor broken failed on 2 held-out .*not finite \(nan\) \(a\)") as said:
+    with pytest.warns(UserWarning, match=r"broken failed on 2 of 3 held-out .*not finite \(nan\) \(a\)") as said:
         found = look(Fixed([1.0] * 3), monitors=monitors, max_failed_share=0.0)
     assert [str(one.message) for one in said if "quiet" in str(one.message)] == []
     assert (found["broken"], found["quiet"], found["failed"]) == (5, 2, 0)
+
+
+def test_failures_of_a_monitor_are_those_of_all_ranks_each_case_once(
+    look: Look, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # This is rank 1 of 2 with 5 cases: its third turn repeats a case of the other rank, which has two failures.
+    theirs = [json.dumps((case, "too dark")) for case in "xy"]
+
+    def from_both(texts: list[str]) -> list[str]:
+        return [*theirs, *texts] if texts == [json.dumps(("a", "not finite (nan)"))] else texts
+
+    monkeypatch.setattr("rl.validation.rank_and_world_size", lambda: (1, 2))
+    monkeypatch.setattr("rl.judging.gather_texts", from_both)
+    monkeypatch.setattr("rl.validation.gather_items", lambda values, num_items: values)
+    with pytest.warns(UserWarning, match="monitor broken") as said:
+        look(Fixed([1.0] * 3), num_cases=5, monitors={"broken": Fixed([math.nan, 5.0, math.nan])})
+    (message,) = [str(one.message) for one in said]
+    assert message.startswith("monitor broken failed on 3 of 5 held-out pictures")
+
+
+def test_a_breakdown_that_changes_from_batch_to_batch_is_refused(look: Look) -> None:
+    class Fickle(Fixed):
+        def __call__(self, *, cases: Any, references: Any, images: Any) -> RewardOutput:
+            output = super().__call__(cases=cases, references=references, images=images)
+            return RewardOutput(output.total, {f"part{len(images)}": output.total}, output.failed)
+
+    with pytest.raises(UserError, match="same breakdown for every batch of pictures, part1, part2 is not in all"):
+        look(Fickle([1.0] * 3))
 
 
 def test_too_many_failures_of_the_reward_stop_the_run(look: Look) -> None:

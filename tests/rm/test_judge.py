@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 import torch
 from PIL import Image
 
+from gnomon.errors import UserError
 from gnomon.images import content_hash, save_png
 from gnomon.records import Candidate, Case, Reference, Status, Text, Verdict
 from rm.judge import Judge, JudgeRequest, RewardModelJudge
@@ -104,6 +106,36 @@ def test_a_score_that_is_not_finite_is_no_score(reward_model: RewardModel, world
         [request(world, "1.png"), request(world, "1.png", "visual_quality")]
     )
     assert [verdict.status for verdict in verdicts] == ["out_of_range", "ok"]
+
+
+def test_a_file_that_cannot_even_be_looked_for_hurts_nobody_else(reward_model: RewardModel, world: Path) -> None:
+    verdicts = RewardModelJudge(reward_model).judge([request(world, "a" * 300), request(world, "1.png")])
+    assert [verdict.status for verdict in verdicts] == ["unreadable_image", "ok"]
+
+
+def test_the_model_is_on_this_ranks_device_from_the_first_request_on(
+    reward_model: RewardModel, world: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked: list[torch.device] = []
+
+    def third(device: torch.device) -> torch.device:
+        asked.append(device)
+        return torch.device("meta")  # the only second device of a machine without an accelerator
+
+    judge = RewardModelJudge(reward_model)
+    monkeypatch.setattr("rm.devices.own_device", third)
+    assert judge.model.device.type == "cpu"
+    judge.judge([])
+    assert asked == [torch.device("cpu")]
+    assert judge.model.device.type == "meta"
+
+
+@pytest.mark.parametrize("setting", [{"language": "fr"}, {"device": "gpu"}])
+def test_a_language_or_device_that_there_is_not_is_named_at_once(
+    reward_model: RewardModel, setting: dict[str, Any]
+) -> None:
+    with pytest.raises(UserError, match=next(iter(setting.values()))):
+        RewardModelJudge(reward_model, **setting)
 
 
 def test_no_requests_have_no_verdicts(reward_model: RewardModel) -> None:

@@ -11,8 +11,6 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
-from datetime import UTC, datetime, timedelta
-from email.utils import format_datetime
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 
@@ -21,7 +19,7 @@ from PIL import Image
 
 from gnomon.errors import UserError
 from rm.service import ScoreRequest, ScoreResponse, ScoreResult, decode_picture
-from rm.service_client import MAX_ANSWER_BYTES, ScoreClient, ScoreTask, retry_after
+from rm.service_client import MAX_ANSWER_BYTES, ScoreClient, ScoreTask
 
 
 @dataclass
@@ -47,6 +45,7 @@ class Service(ThreadingHTTPServer):
     """Scores a picture by the value of its first pixel; `script` says how the n-th request (from 0) is answered."""
 
     daemon_threads = True
+    request_queue_size = 256
 
     def __init__(self, port: int = 0) -> None:
         super().__init__(("127.0.0.1", port), Handler)
@@ -176,7 +175,21 @@ def test_no_more_requests_are_under_way_than_allowed(service: Service) -> None:
     assert service.most_at_once == 3
 
 
-@pytest.mark.parametrize("status", [408, 429, 500, 502, 503, 504])
+def test_many_requests_are_all_under_way_and_none_waits_for_a_connection_until_its_time_is_up(
+    service: Service,
+) -> None:
+    everyone = threading.Barrier(110)  # more than httpx allows by default
+
+    def meet(number: int, request: dict[str, Any]) -> Reply:
+        everyone.wait(timeout=20)
+        return Reply()
+
+    service.script = meet
+    results = client(service, chunk_size=1, max_concurrency=110, timeout=20.0, max_retries=0).score(tasks(110))
+    assert_all_right(results)
+
+
+@pytest.mark.parametrize("status", [408, 425, 429, 500, 502, 503, 504])
 def test_a_failure_that_may_pass_is_tried_again_and_loses_nothing(service: Service, status: int) -> None:
     service.script = lambda number, request: Reply(status if number in (0, 1, 3) else 200)
     assert_all_right(client(service, chunk_size=4, max_concurrency=2).score(tasks(12)))
@@ -205,12 +218,18 @@ def test_but_no_longer_than_allowed(service: Service) -> None:
     assert_all_right(client(service, longest_wait=0.05).score(tasks(3)))
 
 
-def test_a_retry_after_header_is_a_number_or_a_date() -> None:
-    assert retry_after(None) == retry_after("soon") == retry_after("-3") == 0.0
-    assert retry_after("17") == 17.0
-    later = datetime.now(UTC) + timedelta(seconds=100)
-    assert 98 < retry_after(format_datetime(later, usegmt=True)) <= 100
-    assert retry_after("Wed, 21 Oct 2015 07:28:00 GMT") == 0.0
+@pytest.mark.parametrize("header", ["9" * 400, "Mon, 01 Jan 99999999999999999999 00:00:00 GMT", "soon", "-1"])
+def test_a_retry_after_that_makes_no_sense_is_no_reason_to_lose_anything(service: Service, header: str) -> None:
+    service.script = lambda number, request: Reply(503, {"Retry-After": header}) if number == 0 else Reply()
+    assert_all_right(client(service).score(tasks(3)))
+
+
+def test_waiting_draws_nothing_from_the_users_random_numbers(service: Service) -> None:
+    service.script = lambda number, request: Reply(503 if number == 0 else 200)
+    random.seed(3)
+    before = random.getstate()
+    assert_all_right(client(service).score(tasks(3)))
+    assert random.getstate() == before
 
 
 @pytest.mark.parametrize("slow", [Reply(delay=600), Reply(drip=0.2)])
@@ -244,6 +263,7 @@ def test_a_body_that_is_cut_short_is_asked_for_again(service: Service, broken: R
         (b'{"results": {}}', "an answer without a list of results"),
         (b'{"results": []}', "expected one result for this item, got 0"),
         (pickle.dumps({"results": []}), "an answer that is no JSON"),
+        (b"[" * 200_000, "an answer that is no JSON"),
         (b" " * (MAX_ANSWER_BYTES + 1), "an answer of more than 67,108,864 bytes"),
     ],
 )
@@ -275,13 +295,41 @@ def test_items_that_are_missing_twice_there_or_not_finite_fail_alone(service: Se
     assert len(service.requests) == 1
 
 
-def test_a_picture_that_cannot_be_sent_fails_alone(service: Service) -> None:
+@pytest.mark.parametrize(
+    ("task", "reason"),
+    [
+        (ScoreTask("1:case", "number 1", [], Image.new("F", (4, 4))), "cannot be sent: floating-point"),
+        (ScoreTask("1:case", "number 1", [], Image.new("L", (4, 4)), {"scene": object()}), "cannot be sent: Unable"),
+        (ScoreTask("1:case", "number \ud800", [], Image.new("L", (4, 4))), "cannot be sent: Error serializing"),
+    ],
+)
+def test_what_cannot_be_sent_fails_alone(service: Service, task: ScoreTask, reason: str) -> None:
     asked = tasks(3)
-    asked[1] = ScoreTask("1:case", "number 1", [], Image.new("F", (4, 4)))
+    asked[1] = task
     results = client(service).score(asked)
     assert [result.id for result in results] == ["0:case", "1:case", "2:case"]
-    assert "cannot be sent: floating-point" in (results[1].error or "")
+    assert reason in (results[1].error or "")
     assert results[0].error is results[2].error is None
+
+
+def test_a_score_that_is_not_required_may_be_missing_or_no_number(service: Service) -> None:
+    def spoil(number: int, request: dict[str, Any]) -> Reply:
+        results = json.loads(score(request))["results"]
+        by_id = {result["id"]: result for result in results}
+        del by_id["0:case"]["scores"]["words"]
+        by_id["1:case"]["scores"]["words"] = None
+        by_id["2:case"]["scores"]["words"] = float("inf")
+        by_id["3:case"]["scores"]["words"] = 10**400
+        by_id["4:case"]["scores"]["overall"] = None
+        return Reply(body=json.dumps({"results": results}).encode())
+
+    service.script = spoil
+    results = client(service, dimensions=("overall", "words"), required=("overall",)).score(tasks(6))
+    assert service.requests[0]["dimensions"] == ["overall", "words"]
+    found = [result.scores and (result.scores["overall"], result.scores.get("words")) for result in results]
+    assert found == [(0, None), (1, None), (2, None), (3, None), None, (5, 5)]
+    strict = client(service, dimensions=("overall", "words")).score(tasks(6))
+    assert [result.scores is None for result in strict] == [True] * 5 + [False]
 
 
 def test_a_service_that_is_down_for_a_while_loses_nothing() -> None:
@@ -334,6 +382,17 @@ def test_the_key_comes_from_the_environment_and_shows_up_nowhere(
     assert "Authorization" not in service.headers[-1]
 
 
+def test_what_a_service_says_of_an_item_is_one_short_line_without_the_key(
+    service: Service, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("REWARD_KEY", "sk-very-secret")
+    said = {"results": [{"id": "0:case", "error": "no\nsuch\x1b key: sk-very-secret " + "!" * 5000}]}
+    service.script = lambda number, request: Reply(body=json.dumps(said).encode())
+    (result,) = client(service, api_key_variable="REWARD_KEY").score(tasks(1))
+    assert (result.error or "").startswith("no such key: *** !!!")
+    assert len(result.error or "") == 200
+
+
 def test_a_missing_key_is_said_before_any_work_and_a_key_in_the_wrong_place_is_not_repeated(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
@@ -384,6 +443,31 @@ def test_it_works_where_an_event_loop_is_running_already(service: Service) -> No
         return client(service).score(tasks(4))
 
     assert_all_right(asyncio.run(notebook()))
+
+
+def test_an_interrupt_in_a_notebook_leaves_nothing_in_the_background(
+    service: Service, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    service.script = lambda number, request: Reply(delay=600)
+    started: list[threading.Thread] = []
+
+    def interrupted(thread: threading.Thread, timeout: float | None = None) -> None:
+        started.append(thread)
+        deadline = time.monotonic() + 10
+        while not service.requests and time.monotonic() < deadline:
+            time.sleep(0.01)
+        raise KeyboardInterrupt
+
+    async def notebook() -> None:
+        with monkeypatch.context() as patched:
+            patched.setattr(threading.Thread, "join", interrupted)
+            with pytest.raises(KeyboardInterrupt):
+                client(service, timeout=600.0).score(tasks(2))
+
+    asyncio.run(notebook())
+    assert started[0].name == "gnomon-score"
+    started[0].join(timeout=10)
+    assert not started[0].is_alive()
 
 
 def test_nothing_to_score_asks_nobody(service: Service) -> None:
