@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import logging
 import os
+import signal
 import warnings
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
@@ -28,6 +29,8 @@ from gnomon.tracking import LoggerName, make_logger
 
 CHECKPOINTS = "checkpoints"
 LAST = "last.ckpt"
+_SHOWN = ("enable_progress_bar", "enable_model_summary", "log_every_n_steps", "profiler")
+"""The trainer's settings that change what is seen of a run and nothing that comes out of it."""
 
 
 class TrainingCommandLine(LightningCLI):
@@ -123,6 +126,8 @@ class TrainingCommandLine(LightningCLI):
         config = yaml.safe_load(self.parser.dump(self.config, skip_unset=False))
         for key in ("config", "out", "tracker"):
             config.pop(key, None)
+        for key in _SHOWN:
+            config["trainer"].pop(key, None)
         return dict(config)
 
     def fit(self) -> None:
@@ -136,13 +141,28 @@ class TrainingCommandLine(LightningCLI):
         if checkpoint is not None:
             print(f"resuming {self.out} from {checkpoint}")
         try:
-            with quiet_lightning():
+            with quiet_lightning(), no_orphans(self.trainer):
                 path = None if checkpoint is None else str(checkpoint)
                 self.trainer.fit(self.model, self.datamodule, ckpt_path=path, weights_only=True)
         except SystemExit:
             if self.trainer.interrupted:
                 raise KeyboardInterrupt from None
             raise
+
+
+@contextmanager
+def no_orphans(trainer: Trainer) -> Iterator[None]:
+    """End the ranks that this process started when it fails; Lightning does so on Ctrl-C only.
+
+    They would wait for this one in their next exchange, on a GPU with its memory for as long as the timeout says.
+    """
+    try:
+        yield
+    except BaseException:
+        launcher: Any = trainer.strategy.launcher
+        if launcher is not None:
+            launcher.kill(signal.SIGKILL)  # what waits inside an exchange does not hear a gentler one
+        raise
 
 
 def is_global_zero() -> bool:

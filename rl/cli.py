@@ -79,15 +79,12 @@ def rollout(
         steps = StochasticSampler(sampler, noise_level)
     except ValueError as error:
         raise UserError(str(error)) from error
-    generator = DiffusersGenerator(model, lora=lora, language=language)
-    window = range(window_first, window_first + window_size)
-    if window.start < 0 or window.stop > generator.num_inference_steps - 1:
-        raise UserError(
-            f"expected window_first and window_size to lie in the first {generator.num_inference_steps - 1} of "
-            f"{generator.num_inference_steps} steps (the last one is never stochastic), got {window}"
-        )
-    judge = None if reward is None else RewardModelReward(reward, language=language)
     all_cases = read_cases(cases)
+    if not all_cases:
+        raise UserError(f"expected at least one case in {cases}, got none")
+    generator = DiffusersGenerator(model, lora=lora, language=language)
+    window = _window(window_first, window_size, generator.num_inference_steps)
+    judge = None if reward is None else RewardModelReward(reward, language=language)
     chosen = [all_cases[index] for index in prompt_indices(len(all_cases), min(num_prompts, len(all_cases)), seed, 0)]
     rows = []
     for case in chosen:
@@ -107,6 +104,16 @@ def rollout(
         rows.append(GridRow(generator.text(case), references, images, rewards))
     save_png(draw_grid(rows), out)
     print(f"wrote {out}")
+
+
+def _window(first: int, size: int, num_steps: int) -> range:
+    window = range(first, first + size)
+    if window.start < 0 or window.stop > num_steps - 1:
+        raise UserError(
+            f"expected window_first and window_size to lie in the first {num_steps - 1} of {num_steps} steps (the last "
+            f"one is never stochastic), got {window}"
+        )
+    return window
 
 
 def export(run: str, out: str, *, which: Literal["best", "last", "ema"] = "best") -> None:

@@ -21,6 +21,7 @@ from rl.ranks import items_of_rank, rank_and_world_size
 
 if TYPE_CHECKING:
     from rl.buffer import RolloutBuffer
+    from rl.settings import RolloutSettings
 
 
 def prompt_indices(num_cases: int, num_prompts: int, seed: int, iteration: int) -> list[int]:
@@ -143,3 +144,16 @@ class CaseData(LightningDataModule):
 def _only_one(items: list[int]) -> int:
     (item,) = items
     return item
+
+
+def check_number_of_cases(data: CaseData, rollout: RolloutSettings) -> None:
+    """Refuse fewer cases to train on than an iteration takes.
+
+    Raises:
+        UserError: says how many there are and how many are wanted.
+    """
+    if len(data.train_cases) < rollout.num_prompts:
+        raise UserError(
+            f"expected at least model.rollout.num_prompts = {rollout.num_prompts} cases in data.train "
+            f"({data.train_root}), got {len(data.train_cases)}; give more cases, or lower num_prompts"
+        )

@@ -2,18 +2,22 @@
 
 A config names a judge by its folder. When the judge is trained again in place, the same config means another run, and
 going on with the old one would mix two rewards. So the contents belong to a run's identity, and they are found without
-loading a model: whatever string below `generator`, `reward` and `monitors` is the path of something that exists.
+loading a model: whatever string below `generator`, `reward`, `monitors` and `algorithm` is the path of something that
+exists, and the file of each class there that is the user's own.
 """
 
 from __future__ import annotations
 
 import hashlib
 from collections.abc import Iterable, Iterator, Mapping
+from importlib.util import find_spec
 from pathlib import Path
 
 from gnomon.manifest import flatten
 
-_PARTS = ("generator", "reward", "monitors")
+_PARTS = ("generator", "reward", "monitors", "algorithm")
+_FOLDERS = ("model", "lora")  # keys under which a single word is a folder too
+_OURS = ("gnomon", "rm", "bench", "rl", "data_build")  # of one version, which a manifest records
 _WHOLE = 2**28  # files up to 256 MiB are read whole
 _PIECE, _NUM_PIECES = 2**20, 64
 
@@ -30,10 +34,25 @@ def input_hashes(model: Mapping[str, object]) -> dict[str, str]:
     """
     found = {}
     for key, value in flatten({part: model.get(part) for part in _PARTS}).items():
-        path = _existing_path(value)
+        name = key.rpartition(".")[2]
+        path = _code_of_class(value) if name == "class_path" else _existing_path(value, is_folder=name in _FOLDERS)
         if path is not None:
             found[key] = content_hash_of_path(path)
     return found
+
+
+def _code_of_class(class_path: object) -> Path | None:
+    """Return the file of a class that the user wrote; not what that file imports, nor what is installed."""
+    module = str(class_path).rpartition(".")[0]
+    if not module or module.partition(".")[0] in _OURS:
+        return None
+    try:
+        spec = find_spec(module)
+    except (ImportError, ValueError):
+        return None
+    if spec is None or not spec.has_location or spec.origin is None or "site-packages" in Path(spec.origin).parts:
+        return None
+    return Path(spec.origin)
 
 
 def content_hash_of_path(path: Path) -> str:
@@ -71,14 +90,19 @@ def _pieces(file: Path) -> Iterator[bytes]:
             yield stream.read(_PIECE)
 
 
-def _existing_path(value: object) -> Path | None:
-    """Return the path that a value of a config is; `folder/file.py:name` counts as the file."""
+def _existing_path(value: object, *, is_folder: bool) -> Path | None:
+    """Return the path that a value of a config is; `folder/file.py:name` counts as the file.
+
+    Args:
+        value: of the config.
+        is_folder: whether a single word is a path as well, for its key says so.
+    """
     if not isinstance(value, str) or not value:
         return None
     for text in (value, value.rpartition(":")[0]):
         path = Path(text)
         # A single word may be a choice that happens to be a folder's name too, such as `data`.
-        looks_like_path = "/" in text or path.suffix != ""
+        looks_like_path = "/" in text or path.suffix != "" or is_folder
         try:
             if text and looks_like_path and path.exists():
                 return path

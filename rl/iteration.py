@@ -23,10 +23,9 @@ from rl.data import prompt_indices
 from rl.judging import GroupScoring, check_failures_of_all_ranks, gather_columns, gather_rewards
 from rl.monitors import image_monitors
 from rl.policy import Policy
-from rl.ranks import gather_rows, rank_and_world_size, rows_of_rank
+from rl.ranks import failing_together, gather_rows, rank_and_world_size, rows_of_rank
 from rl.rewards import Reward, RewardOutput, failures, merge_metrics
 from rl.rollouts import Trajectories, candidate_seeds, condition_rows, sample_group_trajectories
-from rl.samplers import sde_window
 from rl.scoring import OverlappedScoring
 from rl.settings import AdvantageSettings, RolloutSettings
 from rl.sharding import in_step, is_sharded
@@ -108,20 +107,9 @@ class IterationSampling:
         return dict(weights)
 
     def _window(self, iteration: int) -> range:
-        settings = self._rollout
         if not self._algorithm.stochastic:
             return range(0)
-        try:
-            return sde_window(
-                self._seed,
-                iteration,
-                self._generator.num_inference_steps,
-                settings.window_size,
-                settings.window_first,
-                settings.window_last,
-            )
-        except ValueError as error:
-            raise UserError(f"model.rollout.window_*: {error}") from error
+        return self._rollout.window(self._seed, iteration, self._generator.num_inference_steps)
 
     def make(
         self,
@@ -152,9 +140,11 @@ class IterationSampling:
         # One case is one group: the same instruction and the same references.
         cases = [group for group in groups for _ in range(settings.num_candidates)]
         own = [cases[row] for row in rows]
-        references = _references(own, load)
         seeds = candidate_seeds(self._seed, iteration, groups, settings.num_candidates)[rows.start : rows.stop]
-        trajectories, rewards = self.sample_and_judge(iteration, own, references, seeds, device, timed)
+        with failing_together(exchange=not is_sharded(self._policy.trained.values())):
+            references = _references(own, load)
+            trajectories, rewards = self.sample_and_judge(iteration, own, references, seeds, device, timed)
+            measured = image_monitors(trajectories.images, references)
         check_failures_of_all_ranks(
             self._reward, failures(rewards, own), settings.num_samples, settings.max_failed_share
         )
@@ -168,7 +158,7 @@ class IterationSampling:
             self._seed,
             iteration,
         )
-        monitors = gather_columns(image_monitors(trajectories.images, references), device, gather_rows)
+        monitors = gather_columns(measured, device, gather_rows)
         return JudgedSamples(samples, everyone, advantages, monitors)
 
     def sample_and_judge(

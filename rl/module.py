@@ -25,12 +25,13 @@ from gnomon.errors import UserError
 from gnomon.records import Case
 from rl.algorithms import Algorithm
 from rl.buffer import RolloutBuffer
-from rl.data import CaseData
+from rl.data import CaseData, check_number_of_cases
 from rl.ema import AdapterAverage
 from rl.generator import DiffusersGenerator
 from rl.iteration import IterationSampling
 from rl.monitors import HackingSettings
 from rl.policy import Policy
+from rl.ranks import failing_together
 from rl.rewards import Reward, check_monitor_names
 from rl.settings import (
     AdvantageSettings,
@@ -41,7 +42,7 @@ from rl.settings import (
     RolloutSettings,
     check_precision,
 )
-from rl.sharding import deepspeed_gradient_norm, in_step
+from rl.sharding import deepspeed_gradient_norm, in_step, is_sharded
 from rl.validation import HeldOutValidation
 
 _ROLLOUT, _ADVANTAGE, _LORA, _OPTIMIZER = RolloutSettings(), AdvantageSettings(), LoraSettings(), OptimizerSettings()
@@ -172,12 +173,7 @@ class PolicyTraining(LightningModule):
         check_precision(self.trainer.precision)
         if stage == "fit":
             self._set_layout(self.trainer.accumulate_grad_batches, self.trainer.world_size)
-            num_cases = len(self.data.train_cases)
-            if num_cases < self.rollout.num_prompts:
-                raise UserError(
-                    f"expected at least model.rollout.num_prompts = {self.rollout.num_prompts} cases in data.train "
-                    f"({self.data.train_root}), got {num_cases}; give more cases, or lower num_prompts"
-                )
+            check_number_of_cases(self.data, self.rollout)
 
     def on_fit_start(self) -> None:
         """Say what an iteration is, and move what is not ours to the device."""
@@ -194,6 +190,10 @@ class PolicyTraining(LightningModule):
         if self.ema is not None:
             self.ema.to(self.device)
 
+    def _failing_together(self) -> AbstractContextManager[None]:
+        """Let an error of one rank end all: what is inside must not hold an exchange of ordinary tensors."""
+        return failing_together(exchange=not is_sharded(self._adapter.values()))
+
     @property
     def data(self) -> CaseData:
         """The cases."""
@@ -208,14 +208,15 @@ class PolicyTraining(LightningModule):
             made = self.sampling.make(
                 self.trainer.current_epoch, self.data.train_cases, self.data.references, self.device, self._timed
             )
-            with self._timed("replay"):
+            with self._timed("replay"), self._failing_together():
                 self.buffer.fill(self.algorithm.micro_batches(self.policy, made.samples, self.rollout.micro_batch_size))
         self._log("rollout", made.metrics())
 
     def training_step(self, batch: Any, batch_idx: int) -> Tensor:
         """Return the algorithm's loss of a micro-batch."""
         on_policy = self.trainer.global_step == self._steps_before
-        output = self.algorithm.loss(self.policy, batch, on_policy)
+        with self._failing_together():
+            output = self.algorithm.loss(self.policy, batch, on_policy)
         self._log("train", output.metrics)
         # Lightning 2.6.6 divides by the accumulated batches although DeepSpeed does it itself: once is enough.
         twice = self.trainer.accumulate_grad_batches if self.trainer.strategy.handles_gradient_accumulation else 1
@@ -270,10 +271,11 @@ class PolicyTraining(LightningModule):
 
     def validation_step(self, cases: list[Case], batch_idx: int) -> None:
         """Edit held-out cases and have all judges look at them."""
-        references = self.data.validation_references(cases)
-        with self.validated_weights(), in_step(self.transformer):
-            images = self.held_out.draw(cases, references)
-        self.held_out.judge(cases, references, images)
+        with self._failing_together():
+            references = self.data.validation_references(cases)
+            with self.validated_weights(), in_step(self.transformer):
+                images = self.held_out.draw(cases, references)
+            self.held_out.judge(cases, references, images)
 
     def on_validation_epoch_end(self) -> None:
         """Log means over all held-out cases."""

@@ -16,9 +16,21 @@ from typing import Any
 import torch
 import yaml
 
+from gnomon.errors import UserError
 from gnomon.manifest import plain_config
-from rl.loading import read_settings
-from rl.settings import AdvantageSettings, BatchLayout, EmaSettings, LoraSettings, OptimizerSettings, RolloutSettings
+from rl.algorithms import Algorithm
+from rl.data import CaseData, check_number_of_cases
+from rl.loading import positive, read_settings
+from rl.rewards import check_monitor_names
+from rl.settings import (
+    AdvantageSettings,
+    BatchLayout,
+    EmaSettings,
+    LoraSettings,
+    OptimizerSettings,
+    RolloutSettings,
+    check_precision,
+)
 from rl.weights import (
     PictureSize,
     TransformerSize,
@@ -31,6 +43,18 @@ from rl.weights import (
 VALUES_PER_TOKEN = 22
 """Numbers that a block with LoRA keeps per token and unit of its width for the backward pass, without attention
 scores; measured on the blocks of FLUX.2, see tests/rl/test_plan.py."""
+
+
+_FEWER = "lower model.rollout.num_prompts or num_candidates for a smaller iteration"
+_FOREIGN: dict[str, tuple[tuple[object, ...], str]] = {
+    "limit_train_batches": ((1.0,), _FEWER),
+    "overfit_batches": ((0, 0.0), _FEWER),
+    "fast_dev_run": ((False, 0), f"{_FEWER}, and set trainer.max_epochs 1"),
+    "max_steps": ((-1,), "say with trainer.max_epochs how many iterations to train"),
+    "use_distributed_sampler": ((False,), "leave it false"),
+}
+"""Settings of Lightning's trainer that cut an iteration short or share it out once more: what may stand there, and what
+to do instead."""
 
 
 @dataclass(frozen=True)
@@ -93,6 +117,84 @@ class Plan:
         return "\n".join([*lines, *(f"  note: {note}" for note in self.notes)])
 
 
+@dataclass(frozen=True)
+class _Checked:
+    """A config whose numbers fit together, as far as that can be known without loading anything.
+
+    `settings` are the generator's, with those of the model's folder; `folder` may not exist (a model on the hub), and
+    then there is no `transformer`.
+    """
+
+    rollout: RolloutSettings
+    algorithm: Algorithm
+    layout: BatchLayout
+    settings: dict[str, Any]
+    folder: Path
+    num_steps: int
+    transformer: TransformerSize | None
+
+
+def check_plan(config: Mapping[str, Any]) -> _Checked:
+    """Find what cannot be trained before a model is loaded, which may take minutes: settings, batches, window, targets.
+
+    Args:
+        config: the resolved config, plain values.
+
+    Raises:
+        UserError: for settings out of their range, batches that do not fit together, a window outside the schedule,
+            LoRA targets that match nothing.
+    """
+    model, trainer = config["model"], config["trainer"]
+    check_precision(trainer.get("precision"))
+    check_trainer(trainer)
+    rollout, lora = RolloutSettings(**model["rollout"]), LoraSettings(**model["lora"])
+    AdvantageSettings(**model["advantage"])
+    OptimizerSettings(**model["optimizer"])
+    if model.get("ema") is not None:
+        EmaSettings(**model["ema"])
+    check_monitor_names(model.get("monitors") or {})
+    algorithm: Algorithm = _make(model["algorithm"])
+    generator: dict[str, Any] = model["generator"].get("init_args") or {}
+    folder = Path(str(generator.get("model", "")))
+    settings = _with_defaults(generator, read_settings(folder) if folder.is_dir() else {})
+    num_steps = positive("num_inference_steps", settings.get("num_inference_steps")) or 8
+    layout = rollout.layout(
+        accumulate=trainer["accumulate_grad_batches"],
+        trained_steps=algorithm.num_trained_steps(rollout.window_size, num_steps),
+        num_ranks=num_ranks(trainer),
+    )
+    if algorithm.stochastic:
+        rollout.window(0, 0, num_steps)
+    transformer = transformer_size(folder, lora) if _has_sizes(folder) else None
+    return _Checked(rollout, algorithm, layout, settings, folder, num_steps, transformer)
+
+
+def check_cases(config: Mapping[str, Any]) -> None:
+    """Find what is wrong with the cases before a model is loaded.
+
+    Args:
+        config: the resolved config, plain values.
+
+    Raises:
+        UserError: for a broken folder, cases that are in both folders, and too few of them.
+    """
+    check_number_of_cases(CaseData(**config["data"]), RolloutSettings(**config["model"]["rollout"]))
+
+
+def _cases_to_come(config: Mapping[str, Any]) -> list[str]:
+    """Check the cases, or note which folders of them are not there yet."""
+    folders = [folder for name in ("train", "validation") if (folder := config["data"].get(name)) is not None]
+    missing = [folder for folder in folders if not Path(folder).exists()]
+    if not missing:
+        check_cases(config)
+    return [f"the cases in {folder} are not there yet, so they were not checked" for folder in missing]
+
+
+def _has_sizes(folder: Path) -> bool:
+    """Say whether a model's folder holds what sizes are read from; one may also point at parts on the hub."""
+    return all((folder / part / "config.json").is_file() for part in ("transformer", "vae"))
+
+
 def make_plan(config: Mapping[str, Any]) -> Plan:
     """Work out a training.
 
@@ -100,46 +202,55 @@ def make_plan(config: Mapping[str, Any]) -> Plan:
         config: the resolved config, plain values.
 
     Raises:
-        UserError: for settings out of their range, batches that do not fit together, LoRA targets that match nothing.
+        UserError: see `check_plan` and `check_cases`; only a folder of cases that is not there yet is a note.
     """
     model, trainer = config["model"], config["trainer"]
-    rollout, lora = RolloutSettings(**model["rollout"]), LoraSettings(**model["lora"])
-    AdvantageSettings(**model["advantage"])
-    OptimizerSettings(**model["optimizer"])
-    generator: dict[str, Any] = model["generator"].get("init_args") or {}
-    folder = Path(str(generator.get("model", "")))
-    settings = _with_defaults(generator, read_settings(folder) if folder.is_dir() else {})
-    steps = int(settings.get("num_inference_steps") or 8)
-    algorithm = _make(model["algorithm"])
-    layout = rollout.layout(
-        accumulate=trainer["accumulate_grad_batches"],
-        trained_steps=algorithm.num_trained_steps(rollout.window_size, steps),
-        num_ranks=num_ranks(trainer),
-    )
-    passes = _passes(layout, algorithm, steps, int(settings.get("batch_size") or 32))
+    checked = check_plan(config)
+    layout, algorithm, settings, folder = checked.layout, checked.algorithm, checked.settings, checked.folder
+    passes = _passes(layout, algorithm, checked.num_steps, int(settings.get("batch_size") or 32))
     plan = Plan(plain_config(config), layout, passes, [])
-    if not folder.is_dir():
-        plan.notes.append(f"the sizes of {folder} are known once it is downloaded: give its folder to see them")
+    plan.notes.extend(_cases_to_come(config))
+    if checked.transformer is None:
+        plan.notes.append(
+            f"the sizes of {folder} are known once it is downloaded: give a folder with its transformer and vae to see "
+            "them"
+        )
         return plan
-    transformer = transformer_size(folder, lora)
     stage = zero_stage(trainer["strategy"])
     plan.memory.extend(_weights(model, folder, settings, layout.num_ranks if stage == 3 else 1))
-    ema = None if model.get("ema") is None else EmaSettings(**model["ema"])
-    num_copies = len(algorithm.copies) + (ema is not None)
-    plan.memory.extend(_training(transformer.adapter, num_copies, stage, layout.num_ranks))
+    num_copies = len(algorithm.copies) + (model.get("ema") is not None)
+    plan.memory.extend(_training(checked.transformer.adapter, num_copies, stage, layout.num_ranks))
     height, width = settings.get("height"), settings.get("width")
     if not height or not width:
         height, width = height or 1024, width or 1024
         plan.notes.append(f"no height and width are set, so pictures of {height} x {width} are assumed")
     picture = picture_size(folder, int(height), int(width))
-    plan.memory.append(_latents(layout, algorithm, picture, rollout.window_size))
-    plan.memory.append(_activations(layout, transformer, picture, settings, model, trainer))
+    plan.memory.append(_latents(layout, algorithm, picture, checked.rollout.window_size))
+    plan.memory.append(_activations(layout, checked.transformer, picture, settings, model, trainer))
     plan.notes.append("a second pass for guidance doubles the activations; a judge's own activations are not in it")
     return plan
 
 
+def check_trainer(trainer: Mapping[str, Any]) -> None:
+    """Refuse settings of the trainer with which an iteration would train on other batches than it says.
+
+    Raises:
+        UserError: names the setting, and what to set instead.
+    """
+    for key, (plain, instead) in _FOREIGN.items():
+        if trainer.get(key) not in (None, *plain):
+            raise UserError(
+                f"expected trainer.{key} to be left alone, got {trainer[key]}: an iteration trains on all its samples, "
+                f"each rank on its own; {instead}"
+            )
+
+
 def num_ranks(trainer: Mapping[str, Any]) -> int:
-    """Return the processes that a trainer's settings ask for on this machine."""
+    """Return the processes that a trainer's settings ask for on this machine.
+
+    Raises:
+        UserError: for devices that are no number.
+    """
     devices = trainer.get("devices") or "auto"
     if isinstance(devices, list):
         count = len(devices)
@@ -148,6 +259,8 @@ def num_ranks(trainer: Mapping[str, Any]) -> int:
         count = torch.cuda.device_count() if on_gpu else 1
     else:
         text = str(devices)
+        if not text.replace(",", "").replace(" ", "").isdigit():
+            raise UserError(f"expected trainer.devices to be a number, numbers with commas or 'auto', got {text!r}")
         count = len([part for part in text.split(",") if part]) if "," in text else int(text)
     return count * int(trainer.get("num_nodes") or 1)
 
@@ -175,7 +288,7 @@ def _make(section: Mapping[str, Any]) -> Any:
     return getattr(import_module(module), name)(**(section.get("init_args") or {}))
 
 
-def _passes(layout: BatchLayout, algorithm: Any, steps: int, batch_size: int) -> Passes:
+def _passes(layout: BatchLayout, algorithm: Algorithm, steps: int, batch_size: int) -> Passes:
     training = layout.micro_batches_per_rank
     others = len(algorithm.copies) + (getattr(algorithm, "kl_weight", 0) > 0)
     sampling = math.ceil(layout.samples_per_rank / batch_size) * steps
@@ -228,8 +341,9 @@ def _training(adapter: int, num_copies: int, stage: int, ranks: int) -> list[Mem
     return parts
 
 
-def _latents(layout: BatchLayout, algorithm: Any, picture: PictureSize, window_size: int) -> Memory:
-    kept = window_size + 1 if algorithm.stochastic else 1
+def _latents(layout: BatchLayout, algorithm: Algorithm, picture: PictureSize, window_size: int) -> Memory:
+    """Count what the micro-batches keep; while they are made, the trajectories that they are cut from exist too."""
+    kept = algorithm.num_kept_latents(window_size)
     size = 4 * layout.samples_per_rank * kept * picture.elements
     return Memory(f"latents: {layout.samples_per_rank} samples x {kept} x {picture.elements} numbers in float32", size)
 

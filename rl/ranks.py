@@ -12,11 +12,17 @@ dropped when the values are gathered.
 
 from __future__ import annotations
 
+import json
 import math
+import traceback
+from collections.abc import Iterator
+from contextlib import contextmanager
 
 import torch
 import torch.distributed
 from torch import Tensor
+
+from gnomon.errors import UserError
 
 
 def rank_and_world_size() -> tuple[int, int]:
@@ -97,6 +103,45 @@ def gather_texts(texts: list[str]) -> list[str]:
     parts: list[list[str] | None] = [None] * torch.distributed.get_world_size()
     torch.distributed.all_gather_object(parts, list(texts))
     return [text for part in parts if part is not None for text in part]
+
+
+@contextmanager
+def failing_together(*, exchange: bool = True) -> Iterator[None]:
+    """Let what goes wrong on one rank inside the context end all of them with its words; a collective call.
+
+    Otherwise the others would wait in their next exchange for a rank that is gone: at best until they notice, and then
+    with a message about a connection, at worst until a timeout of half an hour.
+
+    Args:
+        exchange: False where the ranks meet inside the context already (sharded weights): a rank that fails between
+            two of their exchanges is out of step, and one more would not be met.
+
+    Raises:
+        UserError: on the other ranks, of a rank that raised one.
+        RuntimeError: on the other ranks, with the traceback, of a rank that raised anything else.
+    """
+    if not exchange or not _is_distributed():
+        yield
+        return
+    raised: Exception | None = None
+    try:
+        yield
+    except Exception as error:
+        raised = error
+    rank = torch.distributed.get_rank()
+    everyone = gather_texts([] if raised is None else [json.dumps(_described(raised, rank))])
+    if raised is not None:
+        raise raised
+    if everyone:
+        is_for_users, text = json.loads(everyone[0])
+        raise UserError(text) if is_for_users else RuntimeError(text)
+
+
+def _described(error: Exception, rank: int) -> tuple[bool, str]:
+    """Return whether an error's text is for users, and that text, or else the traceback."""
+    if isinstance(error, UserError):
+        return True, f"rank {rank}: {error}"
+    return False, f"rank {rank} failed:\n{''.join(traceback.format_exception(error))}"
 
 
 def _gather(values: Tensor) -> Tensor:

@@ -346,10 +346,26 @@ def sde_window(seed: int, iteration: int, num_steps: int, size: int, first: int,
     if last + size > num_steps - 1:
         raise ValueError(
             f"expected a window of {size} steps that starts at {first}..{last} to end before the last of {num_steps} "
-            f"steps, which is never stochastic; make the window smaller or last at most {num_steps - 1 - size}"
+            f"steps, which is never stochastic; {_what_fits(num_steps, size, first, last)}"
         )
     start = first + stable_seed(seed, "sde window", iteration) % (last - first + 1)
     return range(start, start + size)
+
+
+def _what_fits(num_steps: int, size: int, first: int, last: int) -> str:
+    """Say how a window that does not fit into a schedule is to be changed."""
+    if num_steps < 2:
+        return "no window fits, take 2 steps or more"
+    ways = []
+    if num_steps - 1 - last >= 1:
+        ways.append(f"make size at most {num_steps - 1 - last}")
+    latest = num_steps - 1 - size
+    if latest >= first:
+        ways.append(f"make last at most {latest}")
+    elif latest >= 0:
+        ways.append(f"make first and last at most {latest}")
+    ways.append(f"take at least {last + size + 1} steps")
+    return ", or ".join(ways)
 
 
 def noise_for(parts: Sequence[str | int], shape: Sequence[int]) -> Tensor:

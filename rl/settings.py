@@ -12,7 +12,7 @@ from typing import Literal, get_args
 
 from gnomon.errors import UserError
 from rl.advantages import StdMode
-from rl.samplers import SDEKind, StochasticSampler
+from rl.samplers import SDEKind, StochasticSampler, sde_window
 
 Combination = Literal["sum", "gdpo"]
 LoraInit = Literal["gaussian", "kaiming"]
@@ -111,15 +111,16 @@ class RolloutSettings:
         )
         _expect(
             self.micro_batch_size >= 1 and self.num_samples % self.micro_batch_size == 0,
-            f"a rollout.micro_batch_size that divides num_prompts x num_candidates = {self.num_prompts} x "
+            f"rollout.micro_batch_size to divide num_prompts x num_candidates = {self.num_prompts} x "
             f"{self.num_candidates} = {self.num_samples}",
             self.micro_batch_size,
         )
         _expect(self.window_size >= 1, "rollout.window_size >= 1", self.window_size)
+        _expect(self.window_first >= 0, "rollout.window_first >= 0", self.window_first)
         _expect(
-            0 <= self.window_first <= self.window_last,
-            "0 <= rollout.window_first <= rollout.window_last",
-            (self.window_first, self.window_last),
+            self.window_last >= self.window_first,
+            f"rollout.window_last >= window_first = {self.window_first}",
+            self.window_last,
         )
         _expect(0 <= self.max_failed_share <= 1, "rollout.max_failed_share from 0 to 1", self.max_failed_share)
         try:
@@ -136,6 +137,22 @@ class RolloutSettings:
         """Return the sampler of the stochastic steps."""
         return StochasticSampler(self.sampler, self.noise_level)
 
+    def window(self, seed: int, iteration: int, num_inference_steps: int) -> range:
+        """Return the stochastic steps of an iteration, see `sde_window`.
+
+        Raises:
+            UserError: when the window does not fit into the schedule.
+        """
+        try:
+            return sde_window(
+                seed, iteration, num_inference_steps, self.window_size, self.window_first, self.window_last
+            )
+        except ValueError as error:
+            raise UserError(
+                f"model.rollout.window_size, window_first and window_last do not fit into the {num_inference_steps} "
+                f"steps of model.generator.init_args.num_inference_steps: {error}"
+            ) from error
+
     def layout(self, *, accumulate: int, trained_steps: int, num_ranks: int = 1) -> BatchLayout:
         """Work out the batches of an iteration.
 
@@ -150,8 +167,9 @@ class RolloutSettings:
         """
         if self.num_samples % num_ranks or self.num_samples // num_ranks % self.micro_batch_size:
             raise UserError(
-                f"expected the {self.num_samples} samples of an iteration (rollout.num_prompts x num_candidates) to "
-                f"be divided by {num_ranks} ranks and then by rollout.micro_batch_size = {self.micro_batch_size}"
+                f"expected the {self.num_samples} samples of an iteration (model.rollout.num_prompts x num_candidates "
+                f"= {self.num_prompts} x {self.num_candidates}) to be divided by {num_ranks} ranks (trainer.devices x "
+                f"num_nodes) and then by model.rollout.micro_batch_size = {self.micro_batch_size}; change one of them"
             )
         layout = BatchLayout(
             self.num_prompts, self.num_candidates, num_ranks, self.micro_batch_size, trained_steps, accumulate

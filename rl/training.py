@@ -18,6 +18,7 @@ from gnomon.training import (
     TrainingCommandLine,
     is_finished,
     is_global_zero,
+    no_orphans,
     quiet_lightning,
     run_folder_of_rank_zero,
 )
@@ -25,7 +26,7 @@ from rl.callbacks import LORA, KeepLora, SaveCheckpoint, WriteCurve, usable_chec
 from rl.data import CaseData
 from rl.identity import input_hashes
 from rl.module import PolicyTraining
-from rl.plan import make_plan
+from rl.plan import check_cases, check_plan, make_plan
 
 COMMAND = "rl fit"
 
@@ -64,10 +65,12 @@ class RLCommandLine(TrainingCommandLine):
                     "(RANK, LOCAL_RANK, NODE_RANK, SLURM_PROCID): start the ranks with one launcher only"
                 )
             if self.last_checkpoint is None and self.datamodule.validation_cases:
-                self.trainer.validate(self.model, self.datamodule, verbose=False)
+                with no_orphans(self.trainer):
+                    self.trainer.validate(self.model, self.datamodule, verbose=False)
                 _forget_engine(self.trainer)
         self.fit()
-        self._keep.save_last(self.trainer, self.model)
+        with no_orphans(self.trainer):
+            self._keep.save_last(self.trainer, self.model)
 
     @property
     def last_checkpoint(self) -> Path | None:
@@ -119,6 +122,8 @@ def train(argv: list[str]) -> None:
     if is_finished(out, command=COMMAND, config=config, inputs=inputs):
         print(f"{out} is finished: its adapters are in {out / LORA}")
         return
+    check_plan(config)
+    check_cases(config)
     # The models are loaded inside the folder's lock, so there is no trainer to ask yet.
     with run_folder_of_rank_zero(
         out, is_global_zero(), command=COMMAND, config=config, seed=command_line.seed, inputs=inputs

@@ -13,6 +13,7 @@ import diffusers
 import torch
 from safetensors import safe_open
 
+from gnomon.errors import UserError
 from rl.lora import add_lora
 from rl.settings import LoraSettings
 
@@ -71,7 +72,13 @@ def _is_variant(path: Path) -> bool:
 
 
 def bytes_per_parameter(dtype: str, quantize: str | None = None) -> float:
-    """Return the bytes of a weight in a dtype, or in four bits with its share of the scales."""
+    """Return the bytes of a weight in a dtype, or in four bits with its share of the scales.
+
+    Raises:
+        UserError: for a dtype that no generator takes.
+    """
+    if dtype not in _BYTES:
+        raise UserError(f"expected model.generator.init_args.dtype {', '.join(_BYTES)}, got {dtype!r}")
     return _NF4_BYTES if quantize == "nf4" else _BYTES[dtype]
 
 
@@ -79,10 +86,15 @@ def transformer_size(folder: Path, lora: LoraSettings) -> TransformerSize:
     """Build the transformer of a pipeline's folder without weights, with its adapter, and measure it.
 
     Raises:
-        UserError: when the LoRA's targets match nothing.
+        UserError: when the LoRA's targets match nothing, or the folder holds no pipeline with a transformer.
     """
     config = _read(folder / "transformer" / "config.json")
-    kind: Any = getattr(diffusers, config["_class_name"])
+    kind: Any = getattr(diffusers, str(config.get("_class_name")), None)
+    if kind is None:
+        raise UserError(
+            f"expected a transformer of diffusers {diffusers.__version__} in {folder}, got "
+            f"{config.get('_class_name')!r}; update diffusers, or give another model"
+        )
     with torch.device("meta"):
         model = kind.from_config(config)
         names = add_lora(model, rank=lora.rank, alpha=lora.alpha, targets=lora.targets, init=lora.init)
@@ -108,5 +120,11 @@ def picture_size(folder: Path, height: int, width: int) -> PictureSize:
 
 
 def _read(path: Path) -> dict[str, Any]:
-    config: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
+    try:
+        config: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
+    except (OSError, ValueError) as error:
+        raise UserError(
+            f"could not read {path}: {error}; expected the folder of a flow-matching pipeline in diffusers' format, "
+            "with transformer and vae, as model.generator.init_args.model"
+        ) from error
     return config

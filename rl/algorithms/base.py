@@ -54,6 +54,10 @@ class Algorithm(Protocol):
         """Say at how many time steps each sample is trained."""
         ...
 
+    def num_kept_latents(self, window_size: int) -> int:
+        """Say how many tensors like its latents the micro-batches keep per sample, for the memory estimate."""
+        ...
+
     def micro_batches(self, policy: Policy, samples: Samples, size: int) -> list[Any]:
         """Cut samples into micro-batches of `size` rows, one per trained time step; called without gradients."""
         ...

@@ -82,6 +82,10 @@ class FlowGRPO:
         """Train the stochastic steps."""
         return window_size
 
+    def num_kept_latents(self, window_size: int) -> int:
+        """Keep both ends of each stochastic step, and its mean where the loss compares means."""
+        return (3 if self._keeps_means else 2) * window_size
+
     def micro_batches(self, policy: Policy, samples: Samples, size: int) -> list[Any]:
         """Replay each stochastic step once, in the micro-batches that training will use, for the old probabilities."""
         batches: list[Any] = []

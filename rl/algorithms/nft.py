@@ -99,6 +99,10 @@ class DiffusionNFT:
         """Train a share of all steps; there is no window."""
         return max(1, int(num_inference_steps * self.timestep_fraction))
 
+    def num_kept_latents(self, window_size: int) -> int:
+        """Keep the clean sample; all steps share it."""
+        return 1
+
     def trained_steps(self, num_inference_steps: int, seed: int, iteration: int) -> list[int]:
         """Draw the steps of an iteration: the same for all samples and ranks, in an order of their own."""
         order = np.random.default_rng(stable_seed(seed, "nft steps", iteration)).permutation(num_inference_steps)
@@ -108,18 +112,18 @@ class DiffusionNFT:
     def micro_batches(self, policy: Policy, samples: Samples, size: int) -> list[Any]:
         """Cut the clean samples up; noise and the velocities of all three policies come in the training step."""
         trajectories = samples.trajectories
-        clean = trajectories.latents[:, -1]
+        clean = trajectories.latents[:, -1].split(size)  # without a copy: one serves all steps
         steps = self.trained_steps(len(trajectories.conditioning.sigmas) - 1, samples.seed, samples.iteration)
         return [
             CleanBatch(
                 trajectories.conditioning.select(rows),
-                clean[rows],
+                part,
                 [trajectories.seeds[row] for row in rows],
                 step,
                 samples.advantages[rows],
                 samples.mask[rows],
             )
-            for rows in samples.slices(size)
+            for rows, part in zip(samples.slices(size), clean, strict=True)
             for step in steps
         ]
 

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import os
 import signal
+import subprocess
 import sys
+import time
 from pathlib import Path
 from typing import Any
 
@@ -127,6 +129,55 @@ def test_checkpoints_cannot_be_torn_unless_the_user_chose_how_they_are_written(
 def test_control_c_reaches_the_caller(tmp_path: Path) -> None:
     with pytest.raises(KeyboardInterrupt):
         _fit(tmp_path, "--trainer.max_epochs", "3", "--model.interrupt_at", "1")
+
+
+LONELY = '''
+"""Rank 0 fails while rank 1 is busy, and so hears nothing of it."""
+
+import os
+import sys
+import time
+from pathlib import Path
+
+from gnomon.errors import UserError
+from test_training import _fit, Line
+
+
+def start(self):
+    pid = Path(sys.argv[1]) / "pid"
+    if self.global_rank == 1:
+        pid.with_suffix(".new").write_text(str(os.getpid()))
+        pid.with_suffix(".new").rename(pid)
+        time.sleep(300)
+    while not pid.exists():
+        time.sleep(0.05)
+    raise UserError("rank 0 is at an end")
+
+
+Line.on_train_start = start
+_fit(Path(sys.argv[1]), "--trainer.devices", "2", "--trainer.strategy", "ddp")
+'''
+
+
+def test_ranks_that_lightning_started_do_not_outlive_a_failure_of_the_first(tmp_path: Path) -> None:
+    script = tmp_path / "lonely.py"
+    script.write_text(LONELY)
+    paths = [str(Path(__file__).parent), str(Path(__file__).parents[2])]
+    environment = os.environ | {"PYTHONPATH": os.pathsep.join(paths), "PYTHONWARNINGS": "ignore"}
+    log = tmp_path / "log"
+    with log.open("w") as stream:
+        result = subprocess.run(
+            [sys.executable, str(script), str(tmp_path)], env=environment, stdout=stream, stderr=stream, timeout=240
+        )
+    assert "rank 0 is at an end" in log.read_text()
+    assert result.returncode == 1
+    process = int((tmp_path / "pid").read_text())
+    for _ in range(100):
+        if not Path(f"/proc/{process}").exists():
+            return
+        time.sleep(0.1)
+    os.kill(process, signal.SIGKILL)
+    pytest.fail("rank 1 went on")
 
 
 def test_parsing_takes_no_argument_of_the_process(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

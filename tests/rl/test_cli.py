@@ -45,6 +45,13 @@ def test_a_window_that_holds_the_last_step_is_an_error_of_the_command(
     assert "never stochastic" in capsys.readouterr().err
 
 
+def test_cases_are_looked_for_before_the_model_is_loaded(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (tmp_path / "cases.jsonl").write_text("")
+    for cases, message in ((tmp_path / "nowhere", "nowhere"), (tmp_path, "at least one case")):
+        assert main(["rl", "rollout", "/no/such/model", str(cases), str(tmp_path / "grid.png")]) == 1
+        assert message in capsys.readouterr().err
+
+
 def test_the_grid_shows_rows_of_different_length_and_failed_rewards() -> None:
     red, wide = Image.new("RGB", (64, 64), "red"), Image.new("RGB", (64, 32), "blue")
     grid = draw_grid([GridRow("make it red", [red], [red, wide], [0.5, float("nan")]), GridRow("变红", [], [red])])

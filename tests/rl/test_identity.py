@@ -37,6 +37,35 @@ def test_whatever_a_config_names_by_path_counts(tmp_path: Path, monkeypatch: pyt
     assert {key for key in found if found[key] != changed[key]} == {"reward.init_args.parts.judge.init_args.model"}
 
 
+def test_code_of_ones_own_counts_and_that_of_packages_does_not(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.syspath_prepend(tmp_path)
+    (tmp_path / "my_code_of_identity.py").write_text("class Reward: ...")
+    model = {
+        "reward": {"class_path": "my_code_of_identity.Reward", "init_args": {"model": None}},
+        "monitors": {
+            "oracle": {"class_path": "data_build.tabletop.judging.OracleReward"},
+            "installed": {"class_path": "torch.nn.Linear"},
+            "gone": {"class_path": "no_such_package_at_all.module.Reward"},
+        },
+        "algorithm": {"class_path": "my_code_of_identity.Algorithm"},
+    }
+    found = input_hashes(model)
+    assert sorted(found) == ["algorithm.class_path", "reward.class_path"]
+    (tmp_path / "my_code_of_identity.py").write_text("class Reward: x = 1")
+    assert all(found[key] != value for key, value in input_hashes(model).items())
+
+
+def test_a_model_or_adapter_in_a_folder_of_one_word_counts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("editor").mkdir()
+    Path("editor/weights").write_text("1")
+    init_args = {"model": "editor", "lora": "editor", "language": "editor"}
+    assert sorted(input_hashes({"generator": {"init_args": init_args}})) == [
+        "generator.init_args.lora",
+        "generator.init_args.model",
+    ]
+
+
 def test_names_count_and_hidden_files_do_not(tmp_path: Path) -> None:
     folder = tmp_path / "model"
     folder.mkdir()

@@ -109,5 +109,5 @@ def test_a_window_outside_the_schedule_is_refused_before_anything_is_sampled(
     sampling_arguments: dict[str, Any],
 ) -> None:
     rollout = replace(ROLLOUT, window_size=3, window_last=2)
-    with pytest.raises(UserError, match=r"model\.rollout\.window_\*"):
+    with pytest.raises(UserError, match=r"model\.rollout\.window_size.*make size at most 2, or make last at most 1"):
         IterationSampling(**sampling_arguments | {"rollout": rollout})

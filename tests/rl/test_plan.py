@@ -10,10 +10,15 @@ import yaml
 from torch import Tensor
 
 from gnomon.cli import main
-from gnomon.records import Case
+from gnomon.errors import UserError
+from gnomon.records import Case, Text
+from rl.algorithms import DiffusionNFT, FlowGRPO, GRPOGuard, Samples
 from rl.generator import DiffusersGenerator
 from rl.lora import add_lora
 from rl.plan import VALUES_PER_TOKEN, make_plan, num_ranks, zero_stage
+from rl.policy import Policy
+from rl.rollouts import sample_group_trajectories
+from rl.samplers import StochasticSampler
 from rl.settings import LoraSettings
 from rl.training import parse
 from rl.weights import parameters_of_components, picture_size, transformer_size
@@ -56,7 +61,7 @@ def test_a_dry_run_prints_config_batches_and_memory_and_leaves_nothing_behind(
     assert "8 micro-batches (4 x 3 samples at 2 steps), 2 per optimizer step = 4 optimizer steps" in output
     # 12 samples in 2 batches of at most 8 for 5 steps; each micro-batch is replayed and trained.
     assert "26 forward passes (10 to sample, 8 to replay, 8 to train, 0 of copies and reference) and 8 back" in output
-    assert "12 samples x 3 x 512 numbers" in output
+    assert "12 samples x 4 x 512 numbers" in output
     assert "together, on the accelerator" in output
     assert not (tmp_path / "run").exists()
 
@@ -109,6 +114,27 @@ def test_sizes_are_those_of_the_loaded_model(generator_settings: dict[str, Any],
     )
     latents = generator.initial_latents(generator.condition([case], [[pictures[0]]]), [0])
     assert (picture.elements, picture.tokens) == (latents.numel(), latents.shape[1])
+
+
+@pytest.mark.parametrize("algorithm", [FlowGRPO(), GRPOGuard(), DiffusionNFT()], ids=lambda one: type(one).__name__)
+def test_micro_batches_keep_as_many_latents_as_the_estimate_says(
+    algorithm: Any, generator_settings: dict[str, Any], pictures: list[Any]
+) -> None:
+    policy = Policy(DiffusersGenerator(**generator_settings), LoraSettings(rank=4, alpha=8), copies=algorithm.copies)
+    case = Case(id="a", benchmark="toy", task="t", instruction=Text(en="a"))
+    conditioning = policy.generator.condition([case], [pictures[:1]]).expand(4)
+    window, sampler = (range(1, 3), StochasticSampler("flow_sde", 0.7)) if algorithm.stochastic else (range(0), None)
+    trajectories = sample_group_trajectories(policy.generator, conditioning, [1, 2, 3, 4], window, sampler)
+    samples = Samples(trajectories, torch.ones(4), torch.ones(4, dtype=torch.bool), seed=0, iteration=0)
+    with torch.no_grad():
+        batches = algorithm.micro_batches(policy, samples, 2)
+    kept: dict[int, int] = {}
+    for part in [*batches, *(batch.transitions for batch in batches if algorithm.stochastic)]:
+        for value in vars(part).values():
+            if isinstance(value, Tensor) and value.shape[1:] == trajectories.latents.shape[2:]:
+                kept[value.untyped_storage().data_ptr()] = value.untyped_storage().nbytes()
+    elements = trajectories.latents[0, 0].numel()
+    assert sum(kept.values()) == 4 * 4 * elements * algorithm.num_kept_latents(len(window))
 
 
 def test_components_that_the_index_does_not_name_and_16_bit_doubles_do_not_count(tmp_path: Path) -> None:
@@ -190,6 +216,12 @@ def test_zero_stages_are_read_from_the_strategy(strategy: Any, stage: int) -> No
         (("--trainer.devices", "5"), "5 ranks"),
         (("--model.lora.targets", "[nothing]"), "nothing matches nothing"),
         (("--model.optimizer.learning_rate", "-1"), "learning_rate"),
+        (("--model.rollout.window_last", "9"), "do not fit into the 5 steps"),
+        (("--model.rollout.num_prompts", "6"), "got 5; give more cases"),
+        (("--model.generator.init_args.dtype", "fp16"), "init_args.dtype float32, bfloat16, float16, got 'fp16'"),
+        (("--model.generator.init_args.num_inference_steps", "0"), "num_inference_steps"),
+        (("--trainer.devices", "two"), "trainer.devices to be a number"),
+        (("--trainer.limit_train_batches", "2"), "trainer.limit_train_batches"),
     ],
 )
 def test_a_dry_run_finds_what_does_not_fit(
@@ -203,3 +235,23 @@ def test_a_model_on_the_hub_has_no_sizes_yet(arguments: list[str]) -> None:
     plan = make_plan(resolved(arguments, "--model.generator.init_args.model", "someone/some-editor"))
     assert not plan.memory
     assert "someone/some-editor are known once it is downloaded" in str(plan)
+
+
+def test_what_a_dry_run_cannot_see_yet_is_a_note(arguments: list[str], tmp_path: Path) -> None:
+    (tmp_path / "parts-elsewhere").mkdir()
+    model = ["--model.generator.init_args.model", str(tmp_path / "parts-elsewhere")]
+    plan = make_plan(resolved(arguments, *model, "--data.train", "runs/cases-to-come"))
+    assert any("runs/cases-to-come are not there yet" in note for note in plan.notes)
+    assert any("give a folder with its transformer" in note for note in plan.notes)
+
+
+def test_a_transformer_that_cannot_be_read_is_named(arguments: list[str], tmp_path: Path) -> None:
+    for content, message in (
+        ("{", "could not read .*transformer/config.json"),
+        ('{"_class_name": "Odd"}', "got 'Odd'"),
+    ):
+        for part in ("transformer", "vae"):
+            (tmp_path / "odd" / part).mkdir(parents=True, exist_ok=True)
+            (tmp_path / "odd" / part / "config.json").write_text(content)
+        with pytest.raises(UserError, match=message):
+            make_plan(resolved(arguments, "--model.generator.init_args.model", str(tmp_path / "odd")))

@@ -103,13 +103,15 @@ class Zygote:
             )
         self.num_jobs = 0
 
-    def run(self, arguments: list[str], *, ranks: int = 1, kill_at: str = "") -> tuple[list[int], str]:
+    def run(
+        self, arguments: list[str], *, ranks: int = 1, kill_at: str = "", raise_at: str = ""
+    ) -> tuple[list[int], str]:
         """Run `gnomon ARGUMENTS` and return the exit codes of the ranks and what they said."""
         self.num_jobs += 1
         job = {
             "ranks": ranks,
             "arguments": arguments,
-            "environment": {"GNOMON_TEST_KILL_AT": kill_at},
+            "environment": {"GNOMON_TEST_KILL_AT": kill_at, "GNOMON_TEST_RAISE_AT": raise_at},
             "log": str(self.folder / f"job{self.num_jobs}"),
             "timeout": 900,
         }
@@ -330,3 +332,26 @@ def test_every_rank_sees_that_a_run_is_finished(
     codes, log = zygote.run([*arguments, *_steps("grpo", ranks=1)], ranks=2)
     assert codes == [0, 0], log
     assert log.count("is finished") == 2
+
+
+# -------------------------------------------------------------------------------------------------------------- errors
+
+
+@pytest.mark.parametrize("place", ["user/validation:1", "reward:1", "user/reward:0", "replay:1", "user/training:1"])
+def test_an_error_of_one_rank_ends_all_with_its_words(
+    place: str, zygote: Zygote, configs: dict[str, Path], tmp_path: Path
+) -> None:
+    arguments = ["rl", "fit", "--config", str(configs["grpo"]), "--out", str(tmp_path / "run"), *_strategy("ddp")]
+    failing = ["--model.algorithm", "cpu_deepspeed.Failing", *_steps("grpo", ranks=2), "--trainer.max_epochs", "1"]
+    codes, log = zygote.run([*arguments, *failing], ranks=2, raise_at=place)
+    assert codes == [1, 1], log
+    part, _, rank = place.removeprefix("user/").partition(":")
+    wanted = f"nothing works in {part}"
+    logs = log.split("\n----\n")
+    assert all(wanted in one for one in logs), log
+    assert f"rank {rank}" in logs[1 - int(rank)]
+    assert "onnection" not in log  # nobody found out by the silence of another rank
+    manifest = read_manifest(tmp_path / "run")
+    assert manifest is not None
+    assert manifest.status == "failed"
+    assert wanted in (manifest.error or "")

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import dataclasses
+import re
 from typing import Any
 
 import pytest
@@ -50,13 +52,15 @@ def test_accumulation_that_leaves_a_smaller_last_step_is_refused() -> None:
     [
         (RolloutSettings, {"num_candidates": 1}, "model.rollout.num_candidates >= 2"),
         (RolloutSettings, {"num_prompts": 0}, "model.rollout.num_prompts >= 1"),
-        (RolloutSettings, {"micro_batch_size": 36}, "rollout.micro_batch_size that divides .* 48 x 16 = 768, got 36"),
+        (RolloutSettings, {"micro_batch_size": 36}, "micro_batch_size to divide .* 48 x 16 = 768, got 36"),
         (RolloutSettings, {"noise_level": 0.0}, "model.rollout.sampler and noise_level"),
         (RolloutSettings, {"noise_level": float("inf")}, "model.rollout.sampler and noise_level.*finite"),
         (RolloutSettings, {"sampler": "cps", "noise_level": 1.2}, "model.rollout.sampler and noise_level.*CPS"),
         (RolloutSettings, {"sampler": "euler"}, "cps, got 'euler'"),
         (RolloutSettings, {"window_size": 0}, "model.rollout.window_size"),
-        (RolloutSettings, {"window_first": 3}, "rollout.window_first <= rollout.window_last, got"),
+        (RolloutSettings, {"micro_batch_size": 0}, "micro_batch_size to divide .*, got 0"),
+        (RolloutSettings, {"window_first": 3}, "model.rollout.window_last >= window_first = 3, got 2"),
+        (RolloutSettings, {"window_first": -1}, "model.rollout.window_first >= 0, got -1"),
         (RolloutSettings, {"max_failed_share": 1.5}, "model.rollout.max_failed_share"),
         (AdvantageSettings, {"epsilon": -1.0}, "model.advantage.epsilon"),
         (AdvantageSettings, {"clip": 0.0}, "model.advantage.clip"),
@@ -74,8 +78,13 @@ def test_accumulation_that_leaves_a_smaller_last_step_is_refused() -> None:
     ],
 )
 def test_settings_out_of_their_range_are_refused_by_their_key(kind: Any, change: dict[str, Any], message: str) -> None:
-    with pytest.raises(UserError, match=message):
+    with pytest.raises(UserError, match=message) as caught:
         kind(**change)
+    # What stands first is a key that the reader can look for in the config.
+    key = re.match(r"(?:expected )?model\.(\w+)\.(\w+)", str(caught.value))
+    assert key is not None, str(caught.value)
+    assert f"{key[1]}settings" == kind.__name__.lower()
+    assert key[2] in {field.name for field in dataclasses.fields(kind)}
 
 
 def test_a_precision_that_would_round_the_adapter_is_refused_by_name() -> None:
@@ -85,3 +94,24 @@ def test_a_precision_that_would_round_the_adapter_is_refused_by_name() -> None:
         check_precision("bf16-true")
     with pytest.raises(UserError, match=r"got 16-true.*Use 16-mixed"):
         check_precision("16-true")
+
+
+@pytest.mark.parametrize(
+    ("window", "steps"), [((3, 0, 2), 5), ((3, 4, 4), 5), ((8, 0, 0), 5), ((1, 0, 0), 1), ((2, 1, 9), 6)]
+)
+def test_the_remedies_for_a_window_outside_the_schedule_are_ones(window: tuple[int, int, int], steps: int) -> None:
+    settings = RolloutSettings(window_size=window[0], window_first=window[1], window_last=window[2])
+    with pytest.raises(UserError, match=f"model.rollout.window_size, .*the {steps} steps of model.generator") as caught:
+        settings.window(0, 0, steps)
+    remedies = re.findall(r"(size|first and last|last|take) (?:at most|at least)? ?(-?\d+)", str(caught.value))
+    assert remedies
+    for what, number in remedies:
+        size, first, last = window
+        value = int(number)
+        if what == "take":
+            settings.window(0, 0, value)
+        else:
+            size = value if what == "size" else size
+            first = value if what.startswith("first") else first
+            last = value if what.endswith("last") else last
+            dataclasses.replace(settings, window_size=size, window_first=first, window_last=last).window(0, 0, steps)

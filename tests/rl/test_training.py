@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import importlib
 import json
+import os
+import shutil
 from collections.abc import Callable
 from pathlib import Path
 from types import ModuleType
@@ -16,12 +18,12 @@ from pytorch_lightning import Trainer
 from safetensors.torch import load_file
 
 from gnomon.cli import main
-from gnomon.runs import read_manifest
+from gnomon.runs import RunFolder, read_manifest
 from rl.callbacks import CurvePoint, KeepLora, WriteCurve, read_curve
 from rl.module import PolicyTraining
 from rl.samplers import sde_window
 from rl.settings import RolloutSettings
-from rl.training import parse
+from rl.training import RLCommandLine, parse
 
 Run = Callable[..., int]
 
@@ -74,7 +76,8 @@ def test_a_run_leaves_adapters_a_curve_and_a_small_checkpoint_and_then_says_that
     manifest = read_manifest(out)
     assert manifest is not None
     assert (manifest.status, manifest.seed) == ("finished", 0)
-    assert sorted(manifest.inputs) == ["generator.init_args.model", "train", "validation"]
+    code = ["monitors.half.class_path", "reward.class_path"]
+    assert sorted(manifest.inputs) == ["generator.init_args.model", *code, "train", "validation"]
     curve = read_curve(out)
     assert [(point.iteration, point.kind) for point in curve] == [
         (0, "validation"),
@@ -184,14 +187,69 @@ def test_without_held_out_cases_there_is_only_a_last_adapter(
         (["--model.rollout.micro_batch_size", "5"], 1, "3 x 4 = 12, got 5"),
         (["--model.lora.targets", "[nothing]"], 1, "nothing matches nothing"),
         (["--data.train", "/no/such/folder"], 1, "/no/such/folder"),
-        (["--model.generator.init_args.model", "/no/such/model"], 1, "/no/such/model"),
+        (["--data.validation", "/no/such/folder"], 1, "/no/such/folder"),
+        (["--model.rollout.num_prompts", "6"], 1, "got 5; give more cases, or lower num_prompts"),
+        (["--model.rollout.window_last", "9"], 1, "make last at most 2"),
+        (["--model.rollout.num_candidates", "1"], 1, "model.rollout.num_candidates >= 2"),
+        (["--model.generator.init_args.num_inference_steps", "0"], 1, "num_inference_steps"),
+        (["--model.monitors.reward", "toy_rewards.Brightness"], 1, "model.monitors"),
+        (["--trainer.precision", "bf16-true"], 1, "Use bf16-mixed"),
+        (["--trainer.devices", "5"], 1, "5 ranks (trainer.devices"),
+        (["--trainer.devices", "two"], 1, "trainer.devices to be a number"),
+        (["--trainer.limit_train_batches", "2"], 1, "trainer.limit_train_batches to be left alone, got 2"),
+        (["--trainer.max_steps", "3"], 1, "with trainer.max_epochs how many"),
+        (["--trainer.use_distributed_sampler", "true"], 1, "trainer.use_distributed_sampler"),
     ],
 )
 def test_bad_input_names_the_thing(
-    overrides: list[str], code: int, message: str, run: Run, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    overrides: list[str],
+    code: int,
+    message: str,
+    run: Run,
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    assert run(tmp_path / "run", *overrides) == code
+    with monkeypatch.context() as patch:
+        patch.setattr(RLCommandLine, "load", lambda self: pytest.fail("the models are loaded first"))
+        assert run(tmp_path / "run", *overrides) == code
     assert message in capsys.readouterr().err
+    assert not (tmp_path / "run").exists()
+
+
+def test_a_model_that_is_nowhere_is_named(run: Run, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(tmp_path / "run", "--model.generator.init_args.model", "/no/such/model") == 1
+    assert "/no/such/model" in capsys.readouterr().err
+
+
+def test_a_picture_that_cannot_be_read_is_named_before_anything_is_loaded(
+    run: Run, case_folders: tuple[Path, Path], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    folder = tmp_path / "broken"
+    shutil.copytree(case_folders[0], folder)
+    (folder / "images" / "4_0.png").write_bytes(b"no picture")
+    assert run(tmp_path / "run", "--data.train", str(folder)) == 1
+    assert "4_0.png" in capsys.readouterr().err
+    assert not (tmp_path / "run").exists()
+
+
+def test_a_folder_that_another_process_trains_in_is_refused_by_name(
+    run: Run, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    out = tmp_path / "run"
+    with RunFolder.hold(out, command="rl fit", config={}, seed=0):
+        assert run(out) == 1
+    assert f"{out} is in use by process {os.getpid()}" in capsys.readouterr().err
+
+
+def test_what_is_only_seen_of_a_run_may_change_between_its_starts(
+    run: Run, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    out = tmp_path / "run"
+    assert run(out, "--trainer.max_epochs", "1") == 0
+    shown = ["--trainer.enable_progress_bar", "true", "--trainer.log_every_n_steps", "7", "--tracker", "tensorboard"]
+    assert run(out, "--trainer.max_epochs", "1", *shown) == 0
+    assert "is finished" in capsys.readouterr().out
 
 
 def test_a_folder_of_another_run_is_refused_with_the_keys_that_differ(

@@ -13,11 +13,17 @@ from PIL.Image import Image
 from pytorch_lightning import Callback, LightningModule, Trainer
 from pytorch_lightning.strategies import DDPStrategy, DeepSpeedStrategy
 
+from gnomon.errors import UserError
 from gnomon.records import Case
+from rl.algorithms import FlowGRPO, Samples
+from rl.losses import LossOutput
+from rl.policy import Policy
 from rl.rewards import RewardOutput
 
 KILL_AT = "GNOMON_TEST_KILL_AT"
 """Environment variable: where a process kills itself, as `hook:iteration:number`, such as `batch:1:2`."""
+RAISE_AT = "GNOMON_TEST_RAISE_AT"
+"""Environment variable: where a process raises an error, see `raise_at`."""
 
 
 class CpuDeepSpeed(DeepSpeedStrategy):
@@ -54,6 +60,25 @@ def kill_at(hook: str, iteration: int, number: int = 0) -> None:
         os.kill(os.getpid(), signal.SIGKILL)
 
 
+def raise_at(part: str) -> None:
+    """Raise if the environment names this part and rank: `part:rank`, or `user/part:rank` for a UserError."""
+    kind, _, place = os.environ.get(RAISE_AT, "").rpartition("/")
+    if place == f"{part}:{os.environ.get('LOCAL_RANK', '0')}":
+        raise (UserError if kind else RuntimeError)(f"nothing works in {part}")
+
+
+class Failing(FlowGRPO):
+    """An algorithm that fails on one rank, in the replay before training or in training."""
+
+    def micro_batches(self, policy: Policy, samples: Samples, size: int) -> list[Any]:
+        raise_at("replay")
+        return super().micro_batches(policy, samples, size)
+
+    def loss(self, policy: Policy, batch: Any, on_policy: bool) -> LossOutput:
+        raise_at("training")
+        return super().loss(policy, batch, on_policy)
+
+
 class Killer(Callback):
     """Kills the process after a micro-batch, before an iteration's checkpoint, or while that is put together."""
 
@@ -80,6 +105,8 @@ class Brightness:
         self, *, cases: Sequence[Case], references: Sequence[list[Image]], images: Sequence[Image]
     ) -> RewardOutput:
         kill_at("reward", 0, self.num_calls)
+        # Every rank is asked once in the validation before training.
+        raise_at("reward" if self.num_calls else "validation")
         self.num_calls += 1
         values = torch.tensor([float(np.asarray(image).mean()) / 255 for image in images])
         failed = torch.tensor([case.id == self.fails for case in cases])
