@@ -1,36 +1,44 @@
 """What a training adds to the transformer's own work: time, encoder calls, memory and resuming, on a fixed tiny editor.
 
-Run it with `python benchmarks/rl_throughput.py`; it needs neither a GPU nor a network, and about two minutes on one CPU
+Run it with `python benchmarks/rl_throughput.py`; it needs neither a GPU nor a network, and some minutes on one CPU
 core. The editor has FLUX.2-klein's classes and random weights: 6 blocks 256 wide, pictures of 128 x 128 pixels with one
 reference, 64 + 64 + 16 tokens.
 
 What it prints:
 
-* seconds of an iteration over seconds of the same transformer calls alone. The calls of one iteration are recorded
-  with their inputs and made again, with a backward pass where there was one; the best of several counts on both sides.
+* CPU seconds of an iteration over those of the same transformer calls alone. Those of the first iteration are recorded
+  with their inputs; after each later one they are made again, with a backward pass where there was one. The best of
+  several counts on both sides; since they take turns, other work on the machine disturbs both alike.
 * calls of the encoders per case and iteration: 1 is right.
 * the largest number of bytes in tensors at once while groups of 4, 8 and 16 are sampled, and the same while a
-  micro-batch of 4 is trained. Sampling must grow by the stored latents and pictures only.
+  micro-batch of 4 is trained. Sampling may grow by the latents that a candidate keeps: the first, the last, and those
+  at the borders of its stochastic steps. Training may not grow at all.
 * how long it takes to write a checkpoint and to go on from it.
+
+Every figure with a target says whether it is met.
 """
 
 from __future__ import annotations
 
+import logging
 import tempfile
 import time
 import warnings
 import weakref
 from collections import Counter
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import torch
+from diffusers.utils import logging as diffusers_logging
 from PIL import Image
 from pytorch_lightning import Callback, LightningModule, Trainer
 from torch import Tensor
 from torch.utils._python_dispatch import TorchDispatchMode
+from transformers.utils import logging as transformers_logging
 
 from gnomon.datasets import write_records
 from gnomon.images import save_png
@@ -44,8 +52,12 @@ from rl.settings import EmaSettings, LoraSettings, RolloutSettings
 
 SIZE, STEPS, TEXT_TOKENS = 128, 6, 16
 GROUP_SIZES = (4, 8, 16)
-ITERATIONS, REPEATS = 5, 5
+ITERATIONS = 5
 TARGET = 1.15
+LATENTS = (SIZE // 16) ** 2 * 32 * 4
+"""Bytes of one sample's latents: a token for 16 x 16 pixels, 32 channels, float32."""
+MEMORY_TOLERANCE = 1.1
+"""What sampling may grow by, over the latents that are kept: some bytes of each candidate are no latents."""
 
 
 class Brightness:
@@ -98,36 +110,44 @@ Call = tuple[tuple[Any, ...], dict[str, Any], bool]
 
 
 class Recorder(Callback):
-    """Notes the seconds of each iteration, and in one more iteration the calls of the models.
+    """Records the calls of the models in the first iteration, and then takes turns with the later ones.
 
     Attributes:
-        seconds: of the iterations before the recorded one.
-        calls: of the transformer in that one.
-        encodings: how often it encoded a text and a picture.
+        seconds: of each later iteration.
+        bare: of making the recorded calls of the transformer again, after each of them.
+        calls: of the transformer.
+        encodings: how often a text and a picture were encoded.
     """
 
     def __init__(self) -> None:
         """Record nothing yet."""
         self.seconds: list[float] = []
+        self.bare: list[float] = []
         self.calls: list[Call] = []
         self.encodings = Counter[str]()
 
     def on_train_epoch_start(self, trainer: Trainer, pl_module: LightningModule) -> None:
         """Callbacks start before the module, which samples here."""
-        if trainer.current_epoch == ITERATIONS:
+        if trainer.current_epoch == 0:
             assert isinstance(pl_module, PolicyTraining)
             pipeline = pl_module.generator.pipeline
-            self._hook = pl_module.transformer.register_forward_pre_hook(self._record, with_kwargs=True)
-            pipeline.text_encoder.register_forward_hook(lambda *_: self.encodings.update(["text"]))
-            pipeline.vae.encoder.register_forward_hook(lambda *_: self.encodings.update(["image"]))
-        self._start = time.perf_counter()
+            self._hooks = [
+                pl_module.transformer.register_forward_pre_hook(self._record, with_kwargs=True),
+                pipeline.text_encoder.register_forward_hook(lambda *_: self.encodings.update(["text"])),
+                pipeline.vae.encoder.register_forward_hook(lambda *_: self.encodings.update(["image"])),
+            ]
+        self._start = time.process_time()
 
     def on_train_epoch_end(self, trainer: Trainer, pl_module: LightningModule) -> None:
-        """Stop."""
-        if trainer.current_epoch < ITERATIONS:
-            self.seconds.append(time.perf_counter() - self._start)
-        else:
-            self._hook.remove()
+        """Stop the clock, and make the calls alone."""
+        if trainer.current_epoch == 0:
+            for hook in self._hooks:
+                hook.remove()
+            return
+        self.seconds.append(time.process_time() - self._start)
+        assert isinstance(pl_module, PolicyTraining)
+        self.bare.append(repeat_calls(pl_module.transformer, self.calls))
+        pl_module.zero_grad()
 
     def _record(self, _: torch.nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
         detached = tuple(map(_detach, args)), {name: _detach(value) for name, value in kwargs.items()}
@@ -242,38 +262,71 @@ def make_trainer(folder: Path, iterations: int, *callbacks: Callback) -> Trainer
 
 
 def repeat_calls(model: torch.nn.Module, calls: list[Call]) -> float:
-    """Make recorded calls again with nothing between them, and return the seconds."""
-    start = time.perf_counter()
+    """Make recorded calls again with nothing between them, and return the seconds of CPU time."""
+    start = time.process_time()
     for args, kwargs, with_gradient in calls:
         with torch.set_grad_enabled(with_gradient):
             output = model(*args, **kwargs)
         if with_gradient:
             output[0].float().sum().backward()
-    return time.perf_counter() - start
+    return time.process_time() - start
+
+
+def verdict(met: bool) -> str:
+    """Say whether a target is met."""
+    return "met" if met else "MISSED"
 
 
 def measure_time(editor: dict[str, Any], cases: Path, folder: Path) -> None:
     """Print iteration over bare calls, and encoder calls per case."""
     training, recorder = make_training(editor), Recorder()
     make_trainer(folder, ITERATIONS + 1, recorder).fit(training, CaseData(str(cases)))
-    iteration, calls, counts = min(recorder.seconds[1:]), recorder.calls, recorder.encodings
-    bare = min(repeat_calls(training.transformer, calls) for _ in range(REPEATS))
+    iteration, bare, calls = min(recorder.seconds), min(recorder.bare), recorder.calls
     num_trained = sum(with_gradient for *_, with_gradient in calls)
+    print(f"iteration                    {iteration:8.3f} CPU s  ({training.layout})")
+    print(f"bare transformer calls       {bare:8.3f} CPU s  ({len(calls)} forward, {num_trained} backward)")
     ratio = iteration / bare
-    print(f"iteration                    {iteration:8.3f} s  ({training.layout})")
-    print(f"bare transformer calls       {bare:8.3f} s  ({len(calls)} forward, {num_trained} backward)")
-    print(
-        f"iteration / bare calls       {ratio:8.3f}    (target <= {TARGET}: {'met' if ratio <= TARGET else 'MISSED'})"
-    )
-    prompts = training.rollout.num_prompts
-    print(f"text encoder calls per case  {counts['text'] / prompts:8.3f}    (target 1)")
-    print(f"image encoder calls per case {counts['image'] / prompts:8.3f}    (target 1, one reference each)")
+    print(f"iteration / bare calls       {ratio:8.3f}    (target <= {TARGET}: {verdict(ratio <= TARGET)})")
+    for kind in ("text", "image"):
+        per_case = recorder.encodings[kind] / training.rollout.num_prompts
+        what = f"{kind} encoder calls per case"
+        print(f"{what:28} {per_case:8.3f}    (target 1: {verdict(per_case == 1)})")
+
+
+@dataclass(frozen=True)
+class MemoryRow:
+    """The most bytes in tensors at once with one size of group and one number of steps kept."""
+
+    candidates: int
+    window: int
+    sampling: int
+    training: int
+
+    @property
+    def kept(self) -> int:
+        """Bytes of latents that a group keeps: at `window + 1` borders, and the first and the last."""
+        return self.candidates * (self.window + 3) * LATENTS
+
+
+def memory_report(rows: Sequence[MemoryRow]) -> list[str]:
+    """Say what each row takes, and by how much it grows over the first one."""
+    first, lines = rows[0], ["peak tensor memory beside the weights, MiB"]
+    for row in rows:
+        line = f"  group of {row.candidates:2}, {row.window} steps kept: sampling {row.sampling / 2**20:7.2f}"
+        line += f", training step {row.training / 2**20:7.2f}"
+        if row is not first:
+            growth, allowed = row.sampling - first.sampling, MEMORY_TOLERANCE * (row.kept - first.kept)
+            line += f"; sampling grew by {growth / 2**20:5.2f} (target <= {allowed / 2**20:.2f}, the latents kept: "
+            line += f"{verdict(growth <= allowed)}), training by {(row.training - first.training) / 2**20:.2f} "
+            line += f"(target 0: {verdict(row.training <= MEMORY_TOLERANCE * first.training)})"
+        lines.append(line)
+    return lines
 
 
 def measure_memory(editor: dict[str, Any], cases: Path, folder: Path) -> None:
     """Print the most bytes in tensors at once, by size of the group and by steps kept."""
-    print("peak tensor memory beside the weights, MiB")
-    for candidates, window in [*((size, 2) for size in GROUP_SIZES), (16, 4)]:
+    rows = []
+    for candidates, window in [*((size, 2) for size in GROUP_SIZES), (GROUP_SIZES[-1], 4)]:
         training = make_training(
             {**editor, "batch_size": 4}, prompts=1, candidates=candidates, window=window, micro_batch_size=4
         )
@@ -290,11 +343,10 @@ def measure_memory(editor: dict[str, Any], cases: Path, folder: Path) -> None:
 
         sampling = training.sampling
         sampling.sample_and_judge = watched("sampling", sampling.sample_and_judge)  # type: ignore[method-assign]
-        training.training_step = watched("training step", training.training_step)  # type: ignore[method-assign]
+        training.training_step = watched("training", training.training_step)  # type: ignore[method-assign]
         make_trainer(folder, 1).fit(training, CaseData(str(cases)))
-        stored = candidates * (window + 1) * (SIZE // 16) ** 2 * 32 * 4
-        parts = ", ".join(f"{name} {peak / 2**20:7.2f}" for name, peak in sorted(peaks.items()))
-        print(f"  group of {candidates:2}, window of {window}: {parts}; stored latents {stored / 2**20:5.2f}")
+        rows.append(MemoryRow(candidates, window, **peaks))
+    print("\n".join(memory_report(rows)))
 
 
 def measure_resume(editor: dict[str, Any], cases: Path, folder: Path) -> None:
@@ -317,6 +369,10 @@ def main() -> None:
     """Measure everything once."""
     torch.set_num_threads(1)
     warnings.simplefilter("ignore")
+    for library in (diffusers_logging, transformers_logging):
+        library.set_verbosity_error()
+        library.disable_progress_bar()
+    logging.getLogger("pytorch_lightning").setLevel(logging.ERROR)
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
         editor, cases = build_editor(folder / "editor"), build_cases(folder / "cases")

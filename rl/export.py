@@ -22,7 +22,7 @@ from gnomon.records import Case
 from rl.callbacks import LORA
 from rl.data import load_references
 from rl.generator import DiffusersGenerator
-from rl.loading import GUIDANCE, has_classic_pipeline, has_guider, load_pipeline, set_guidance
+from rl.loading import GUIDANCE, has_classic_pipeline, has_guider, load_pipeline, only_local, set_guidance
 from rl.lora import WEIGHTS_NAME
 
 _SEED = 0
@@ -58,6 +58,7 @@ def stock_pipeline(generator: DiffusersGenerator, *, modular: bool = False) -> A
         pipeline: Any = DiffusionPipeline.from_pretrained(
             generator.model,
             revision=generator.revision,
+            local_files_only=only_local(generator.model, generator.revision),
             dtype=generator.dtype,
             # The one part that a stock pipeline cannot load without torchvision.
             **{name: part for name, part in parts if isinstance(part, ProcessorMixin)},

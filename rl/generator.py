@@ -23,6 +23,7 @@ from torch import Tensor
 
 from gnomon.errors import UserError
 from gnomon.hashing import stable_hash, stable_seed
+from gnomon.hub import reason_of
 from gnomon.records import Case
 from rl.blocks import Workflow, checked_sigmas, find_workflow, input_names, run_denoiser, without_opacity
 from rl.conditioning import CaseState, Conditioning, form_of
@@ -38,14 +39,14 @@ from rl.loading import (
     run_where_transformer_is,
     set_guidance,
 )
-from rl.lora import adapter_hash, check_lora_fits
+from rl.lora import adapter_hash, check_lora_fits, find_lora
 from rl.samplers import ode_step
 
 _DTYPES = {"float32": torch.float32, "bfloat16": torch.bfloat16, "float16": torch.float16}
 _PREDICTION = "noise_pred"
 
 
-def _check_arguments(dtype: str, language: str, batch_size: int, quantize: str | None) -> None:
+def _check_arguments(dtype: str, language: str, batch_size: int, quantize: str | None, device: str) -> None:
     if dtype not in _DTYPES:
         raise UserError(f"expected dtype {', '.join(_DTYPES)}, got {dtype!r}")
     if language not in ("en", "zh", "mixed"):
@@ -54,6 +55,11 @@ def _check_arguments(dtype: str, language: str, batch_size: int, quantize: str |
         raise UserError(f"expected batch_size >= 1, got {batch_size}")
     if quantize not in (None, "nf4"):
         raise UserError(f"expected quantize 'nf4' or nothing, got {quantize!r}")
+    try:
+        torch.empty(0, device=device)
+    except (RuntimeError, AssertionError, NotImplementedError) as error:
+        reason = str(error).splitlines()[0]
+        raise UserError(f"expected a device that torch has here, such as 'cpu', got {device!r}: {reason}") from error
 
 
 class DiffusersGenerator:
@@ -111,7 +117,7 @@ class DiffusersGenerator:
             UserError: when model or LoRA cannot be loaded, a setting is out of its range, or the pipeline has no
                 such input.
         """
-        _check_arguments(dtype, language, batch_size, quantize)
+        _check_arguments(dtype, language, batch_size, quantize, device)
         settings = read_settings(Path(model))
         self.model = model
         self.dtype = _DTYPES[dtype]
@@ -203,15 +209,16 @@ class DiffusersGenerator:
         """Load a LoRA, of a folder, a file or the hub, as any user of diffusers would.
 
         Raises:
-            UserError: when the pipeline cannot take one, or not all of its weights found a place.
+            UserError: when there is none, the pipeline cannot take one, or not all of its weights found a place.
         """
+        found = find_lora(lora)
         try:
-            self.pipeline.load_lora_weights(lora)
+            self.pipeline.load_lora_weights(found)
         except (AttributeError, OSError, RuntimeError, ValueError) as error:
             if isinstance(error, torch.OutOfMemoryError):
                 raise
-            raise UserError(f"could not load the LoRA at {lora} into {self.model}: {error}") from error
-        check_lora_fits(self.pipeline, lora)
+            raise UserError(f"could not load the LoRA at {lora} into {self.model}: {reason_of(error)}") from error
+        check_lora_fits(self.pipeline, found)
         self._lora = {"name": lora, "weights": adapter_hash(self.transformer)}
 
     @property

@@ -9,9 +9,10 @@ from typing import Any
 
 import torch
 from diffusers import DiffusionPipeline, ModularPipeline
-from transformers import ProcessorMixin
+from transformers import PreTrainedTokenizerBase, ProcessorMixin
 
 from gnomon.errors import UserError
+from gnomon.hub import cached_file, reason_of
 from gnomon.optional import require
 from rl.identity import content_hash_of_files
 from rl.lora import block_linears
@@ -19,6 +20,7 @@ from rm.vlm.processor import image_only
 
 SETTINGS_FILE = "gnomon.json"
 GUIDANCE = "guidance_scale"
+_INDICES = ("model_index.json", "modular_model_index.json")
 _MODEL_FILES = (".safetensors", ".json", ".txt", ".jinja", ".model")
 # Inputs of a pipeline that the generator gives it case by case, or by arguments of its own.
 _OWN_INPUTS = frozenset(
@@ -55,6 +57,8 @@ def read_settings(folder: Path) -> dict[str, Any]:
     unknown = sorted(set(settings) - set(_SETTINGS)) if isinstance(settings, dict) else ["(no mapping)"]
     if unknown:
         raise UserError(f"expected only {', '.join(_SETTINGS)} in {path}, got {', '.join(unknown)}")
+    if not isinstance(settings.get("pipeline_kwargs", {}), dict):
+        raise UserError(f"expected a mapping of names to values at pipeline_kwargs in {path}, got a list or value")
     return dict(settings)
 
 
@@ -82,34 +86,36 @@ def load_pipeline(model: str, revision: str | None, dtype: torch.dtype, skip_blo
     Raises:
         UserError: when there is no such model or block, or a part of it cannot be loaded.
     """
-    # A path that does not exist would be asked for on the hub, and the answer would speak of repositories.
-    looks_like_path = model.startswith((".", "/", "~")) or model.count("/") > 1
-    if looks_like_path and not Path(model).is_dir():
-        raise UserError(f"expected a model folder at {model}, there is none")
+    at = {"revision": revision, "local_files_only": only_local(model, revision)}
     try:
-        pipeline: Any = ModularPipeline.from_pretrained(model, revision=revision)
+        pipeline: Any = ModularPipeline.from_pretrained(model, **at)
         if skip_blocks:
             blocks = _without(pipeline.blocks, skip_blocks)
-            pipeline = type(pipeline)(blocks=blocks, pretrained_model_name_or_path=model, revision=revision)
-        # Without this, only the index comes from the revision, and all weights from the main branch.
-        own = [name for name, spec in _specs(pipeline) if spec.pretrained_model_name_or_path == model]
-        pipeline.update_components(**_load_processors(pipeline, dict.fromkeys(own, revision)))
-        pipeline.load_components(dtype=dtype, revision=dict.fromkeys(own, revision))
-    except (OSError, ValueError, AttributeError) as error:
-        raise UserError(f"could not load a modular pipeline from {model}: {error}") from error
-    # A component that fails to load is only warned about, and fails later inside a block. Some that blocks could use
-    # (a control net) are not part of a model, and have no place to be loaded from.
-    missing = [name for name, _ in _specs(pipeline) if getattr(pipeline, name, None) is None]
-    if missing:
-        raise UserError(
-            f"expected {', '.join(missing)} in {model}, but {'it' if len(missing) == 1 else 'they'} could not be "
-            f"loaded; the warnings above say why. If you can do without, name the block in skip_blocks "
-            f"(there are: {', '.join(pipeline.blocks.sub_blocks)})"
-        )
+            pipeline = type(pipeline)(blocks=blocks, pretrained_model_name_or_path=model, **at)
+    except (OSError, ValueError, AttributeError, TypeError) as error:
+        raise UserError(f"could not load a modular pipeline from {model}: {reason_of(error)}") from error
+    # Diffusers' own loop only warns about a component that fails, which then fails later inside a block. Some that
+    # blocks could use (a control net) are not part of a model, and have no place to be loaded from.
+    for name, spec in _specs(pipeline):
+        if getattr(pipeline, name, None) is None:
+            _load_component(pipeline, name, spec, model, revision, dtype)
     for component in pipeline.components.values():
         if isinstance(component, torch.nn.Module):
             component.requires_grad_(False).eval()
     return pipeline
+
+
+def only_local(model: str, revision: str | None) -> bool:
+    """Say whether a model is to be loaded without the hub: from a folder, or from the cache of a hub out of reach.
+
+    Raises:
+        UserError: when it is nowhere, or a folder with a revision.
+    """
+    if model and Path(model).is_dir():
+        if revision is not None:
+            raise UserError(f"expected no revision for {model}, which is a folder and has only one, got {revision!r}")
+        return True
+    return cached_file("model folder", model, _INDICES, revision) is not None
 
 
 def _specs(pipeline: Any) -> list[tuple[str, Any]]:
@@ -117,14 +123,37 @@ def _specs(pipeline: Any) -> list[tuple[str, Any]]:
     return [(name, spec) for name, spec in specs if spec.pretrained_model_name_or_path]
 
 
-def _load_processors(pipeline: Any, revisions: Mapping[str, str | None]) -> dict[str, ProcessorMixin]:
-    """Load the processors of texts and pictures, which would want torchvision for the videos that nobody gives them."""
-    processors = {}
-    for name, spec in _specs(pipeline):
-        if isinstance(spec.type_hint, type) and issubclass(spec.type_hint, ProcessorMixin):
-            spec.type_hint = image_only(spec.type_hint)
-            processors[name] = spec.load(backend="pil", revision=revisions.get(name, spec.revision))
-    return processors
+def _load_component(pipeline: Any, name: str, spec: Any, model: str, revision: str | None, dtype: torch.dtype) -> None:
+    """Load one component: of the model, whose revision it shares, or of another repository that the index names."""
+    source = spec.pretrained_model_name_or_path
+    # Without this, only the index comes from the revision, and all weights from the main branch.
+    revision = revision if source == model else spec.revision
+    options: dict[str, Any] = {"revision": revision, "local_files_only": only_local(source, revision)}
+    if isinstance(spec.type_hint, type) and issubclass(spec.type_hint, ProcessorMixin):
+        # The whole processor would want torchvision for the videos that nobody gives it.
+        spec.type_hint = image_only(spec.type_hint)
+        options["backend"] = "pil"
+    else:
+        options["dtype"] = dtype
+    try:
+        component = spec.load(**options)
+        _check_vocabulary(component)
+    except (OSError, ValueError, AttributeError) as error:
+        raise UserError(
+            f"expected {name} in {source}{f'/{spec.subfolder}' if spec.subfolder else ''}, but it could not be loaded: "
+            f"{reason_of(error)}. If you can do without, name its block in skip_blocks (there are: "
+            f"{', '.join(pipeline.blocks.sub_blocks)})"
+        ) from error
+    pipeline.update_components(**{name: component})
+
+
+def _check_vocabulary(component: Any) -> None:
+    """Refuse a tokenizer that transformers makes up where the files are missing: every text is empty to it."""
+    tokenizer = getattr(component, "tokenizer", component)
+    if not isinstance(tokenizer, PreTrainedTokenizerBase):
+        return
+    if not set(tokenizer.get_vocab()) - set(tokenizer.get_added_vocab()) - set(tokenizer.all_special_tokens):
+        raise ValueError("there is no vocabulary (tokenizer.json, vocab.json, ...)")
 
 
 def _without(blocks: Any, names: Sequence[str]) -> Any:
@@ -138,7 +167,7 @@ def _without(blocks: Any, names: Sequence[str]) -> Any:
 def has_classic_pipeline(model: str, revision: str | None) -> bool:
     """Say whether a model can be loaded as a classic pipeline, not only as a modular one."""
     try:
-        DiffusionPipeline.load_config(model, revision=revision)
+        DiffusionPipeline.load_config(model, revision=revision, local_files_only=only_local(model, revision))
     except OSError:
         return False
     return True

@@ -24,8 +24,10 @@ from torch import Tensor
 from gnomon.errors import UserError
 from gnomon.files import TEMPORARY_SUFFIX, writing
 from gnomon.hashing import stable_seed
+from gnomon.hub import cached_file
 
 WEIGHTS_NAME = "pytorch_lora_weights.safetensors"
+_WEIGHT_SUFFIXES = (".safetensors", ".bin")
 
 
 # What these blocks compute for the text leads on to the next block, and out of the last one nowhere.
@@ -171,6 +173,25 @@ def _sort_metadata(file: Path) -> None:
     text = json.dumps(header, separators=(",", ":"), ensure_ascii=False).encode()
     text += b" " * (-len(text) % 8)
     file.write_bytes(len(text).to_bytes(8, "little") + text + content[8 + length :])
+
+
+def find_lora(lora: str) -> str:
+    """Return where to load a LoRA from: a folder or file as it is, a name on the hub too, or its copy in the cache.
+
+    Raises:
+        UserError: when it is nowhere, or the folder holds no weights.
+    """
+    path = Path(lora)
+    if not path.exists():
+        if path.suffix in _WEIGHT_SUFFIXES:
+            raise UserError(f"expected a LoRA at {lora}, there is no such file")
+        return str(cached_file("folder or file with a LoRA", lora, [WEIGHTS_NAME]) or lora)
+    if path.is_dir() and not any(file.suffix in _WEIGHT_SUFFIXES for file in path.iterdir()):
+        raise UserError(
+            f"expected a LoRA with {WEIGHTS_NAME} in {lora}, the folder holds no weights; `gnomon rl export RUN OUT` "
+            "writes that of a training"
+        )
+    return lora
 
 
 def check_lora_fits(pipeline: Any, lora: str) -> None:

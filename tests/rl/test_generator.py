@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import shutil
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -299,7 +300,10 @@ def test_encoders_leave_the_gpu(tiny_editor: Path, kwargs: dict[str, Any], pictu
         ({"pipeline_kwargs": {"guidance_scale": 2.0}}, "guidance_scale"),
         ({"quantize": "int3"}, "quantize"),
         ({"skip_blocks": ["upsampler"]}, "upsampler"),
-        ({"lora": "/no/such/lora"}, "LoRA"),
+        ({"lora": "/no/such/lora"}, "expected a folder or file with a LoRA at '/no/such/lora', there is none"),
+        ({"device": "gpu"}, "expected a device that torch has here, .*got 'gpu'"),
+        ({"device": "cuda:99"}, "expected a device that torch has here, .*got 'cuda:99'"),
+        ({"revision": "main"}, "expected no revision for .*tiny_editor.*got 'main'"),
     ],
 )
 def test_bad_settings_name_the_thing(change: dict[str, Any], message: str, tiny_editor: Path) -> None:
@@ -307,12 +311,40 @@ def test_bad_settings_name_the_thing(change: dict[str, Any], message: str, tiny_
         DiffusersGenerator(**{"model": str(tiny_editor), **change})
 
 
-def test_a_folder_with_a_missing_part_is_named_and_not_only_warned_about(tiny_editor: Path, tmp_path: Path) -> None:
+def _cut(path: Path) -> None:
+    path.write_bytes(path.read_bytes()[:-100])
+
+
+@pytest.mark.parametrize(
+    ("damage", "message"),
+    [
+        (lambda folder: shutil.rmtree(folder / "vae"), "expected vae in .*/vae, .*no file named config.json"),
+        (lambda folder: (folder / "vae" / "diffusion_pytorch_model.safetensors").unlink(), "expected vae in .*/vae, "),
+        (lambda folder: shutil.rmtree(folder / "transformer"), "expected transformer in .*no file named config.json"),
+        (lambda folder: _cut(folder / "transformer" / "diffusion_pytorch_model.safetensors"), "transformer.*not fully"),
+        (lambda folder: _cut(folder / "text_encoder" / "model.safetensors"), "expected text_encoder in .*not fully"),
+        # Transformers makes a tokenizer out of nothing, to which all instructions are the same.
+        (lambda folder: shutil.rmtree(folder / "tokenizer"), "expected tokenizer in .*there is no vocabulary"),
+        (lambda folder: (folder / "tokenizer" / "tokenizer.json").unlink(), "tokenizer in .*there is no vocabulary"),
+        (lambda folder: (folder / "model_index.json").write_text("[]"), "could not load a modular pipeline from"),
+        (lambda folder: (folder / "model_index.json").write_text("{"), "model_index.json.*line 1 column 2"),
+        (
+            lambda folder: (folder / "gnomon.json").write_text('{"pipeline_kwargs": [1]}'),
+            "expected a mapping of names to values at pipeline_kwargs in .*gnomon.json",
+        ),
+    ],
+)
+def test_a_damaged_folder_is_refused_with_the_part_and_the_reason_in_one_line(
+    damage: Callable[[Path], object], message: str, tiny_editor: Path, tmp_path: Path,
+    caplog: pytest.LogCaptureFixture,
+) -> None:  # fmt: skip
     folder = tmp_path / "editor"
     shutil.copytree(tiny_editor, folder)
-    (folder / "vae" / "diffusion_pytorch_model.safetensors").unlink()
-    with pytest.raises(UserError, match="vae"):
+    damage(folder)
+    with pytest.raises(UserError, match=message) as raised:
         DiffusersGenerator(str(folder))
+    assert "\n" not in str(raised.value)
+    assert "Traceback" not in caplog.text
 
 
 def test_the_form_of_a_single_number_is_its_value() -> None:

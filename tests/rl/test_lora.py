@@ -250,3 +250,31 @@ def test_the_same_adapter_has_the_same_bytes_in_every_process(generator: Diffuse
     with safe_open(tmp_path / "0" / WEIGHTS_NAME, "pt") as file:
         for name, value in adapter_state(generator.transformer).items():
             assert torch.equal(file.get_tensor(f"transformer.{name}"), value)
+
+
+@pytest.mark.parametrize(
+    ("name", "message"),
+    [
+        ("lora", "expected a folder or file with a LoRA at 'lora', there is none"),
+        ("./runs/lora", "expected a folder or file with a LoRA at './runs/lora', there is none"),
+        ("runs/lora.safetensors", "expected a LoRA at runs/lora.safetensors, there is no such file"),
+        # It could be on the hub.
+        ("runs/lora", "found 'runs/lora' nowhere: there is no folder or file with a LoRA of this name"),
+    ],
+)
+def test_a_lora_that_is_nowhere_is_said_to_be_so(name: str, message: str, generator: DiffusersGenerator) -> None:
+    with pytest.raises(UserError, match=message):
+        generator.load_lora(name)
+
+
+def test_a_folder_without_a_lora_and_a_damaged_one_are_told_apart(
+    generator: DiffusersGenerator, tmp_path: Path
+) -> None:
+    (tmp_path / "manifest.json").write_text("{}")
+    with pytest.raises(UserError, match=r"the folder holds no weights; `gnomon rl export"):
+        generator.load_lora(str(tmp_path))
+    save_lora(trained(generator).pipeline, tmp_path)
+    file = tmp_path / WEIGHTS_NAME
+    file.write_bytes(file.read_bytes()[:-100])
+    with pytest.raises(UserError, match=r"could not load the LoRA at .*not fully covered"):
+        generator.load_lora(str(tmp_path))
