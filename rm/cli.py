@@ -1,8 +1,9 @@
-"""`gnomon rm fit` and `gnomon rm eval`. Heavy imports happen inside: `--help` of a command must stay fast."""
+"""`gnomon rm fit | eval | parse`. Heavy imports happen inside: `--help` of a command must stay fast."""
 
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Literal
 
 
 def fit(argv: list[str]) -> None:
@@ -143,3 +144,40 @@ def serve(
         max_body_bytes=max_body_megabytes * 2**20,
         api_key_variable=api_key_variable,
     )
+
+
+def parse(
+    *,
+    protocol: Literal["rubric", "checklist", "pairwise", "score-list"],
+    replies: str,
+    out: str,
+    minimum: float = 0.0,
+    maximum: float = 10.0,
+    key: str | list[str] | None = None,
+    count: int | None = None,
+    rule: Literal["strict", "first-label"] = "strict",
+) -> None:
+    """Read saved replies of a judge again, without a model.
+
+    Each line of `replies` is an object with `id` and `reply`, and perhaps `finish_reason`; other keys are ignored. Each
+    line of `out` has `id`, `value` and `status`, in the same order; `value` is null wherever `status` is not ok.
+
+    Args:
+        protocol: what was asked: rubric (one score), checklist (yes or no), pairwise (which picture is better) or
+            score-list (several scores).
+        replies: JSON-lines file with the replies.
+        out: JSON-lines file to write.
+        minimum: lowest score of the scale.
+        maximum: highest score of the scale.
+        key: further names under which a rubric's JSON holds the score; one or a list.
+        count: how many scores a list must hold; any number by default.
+        rule: how pairwise labels are read: strict (a contradiction is a failure) or first-label (the first label in
+            double brackets counts, as in GenAI-Bench's published figures).
+    """
+    from rm.protocols.parsing import Scale
+    from rm.protocols.replies import parse_replies
+
+    keys = [key] if isinstance(key, str) else key or []
+    scale = Scale(minimum, maximum)
+    print(parse_replies(protocol, replies, out, scale=scale, keys=keys, count=count, rule=rule))
+    print(f"written to {out}")

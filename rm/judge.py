@@ -10,11 +10,10 @@ from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
 
-from gnomon.datasets import resolve
 from gnomon.errors import UserError
 from gnomon.hashing import stable_hash
-from gnomon.images import content_hash, load_image
 from gnomon.records import Candidate, Case, Status, Verdict
+from rm.pictures import NoPictures, load_pictures
 
 if TYPE_CHECKING:
     from PIL import Image
@@ -163,18 +162,11 @@ class RewardModelJudge:
         return {**answers, **self._score(waiting)}
 
     def _load(self, request: JudgeRequest) -> _Loaded | _Answer:
-        if request.image is None:
-            status = request.candidate.status
-            return _Answer({}, "missing_output" if status == "ok" else status, "the generator made no picture")
-        try:
-            if not request.image.exists():
-                return _Answer({}, "missing_output", f"there is no file {request.image}")
-            candidate = load_image(request.image)
-            references = [load_image(resolve(request.root, reference.path)) for reference in request.case.references]
-        except (UserError, OSError) as error:  # a folder that may not be entered, a name that is too long
-            return _Answer({}, "unreadable_image", str(error))
-        hashes = tuple(content_hash(picture) for picture in (*references, candidate))
-        return _Loaded(request.case.instruction.get(self.language), references, candidate, hashes)
+        found = load_pictures(request.root, request.case.references, [request.image], status=request.candidate.status)
+        if isinstance(found, NoPictures):
+            return _Answer({}, found.status, found.reason)
+        instruction = request.case.instruction.get(self.language)
+        return _Loaded(instruction, list(found.references), found.candidates[0], found.hashes)
 
     def _score(self, waiting: dict[_Key, _Loaded]) -> dict[_Key, _Answer]:
         if not waiting:

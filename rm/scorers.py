@@ -139,12 +139,12 @@ class ControlScorer:
         for item in items:
             for pair in item.pairs:
                 for dimension in pair.labels:
-                    yield _sample(item.comparison, pair, dimension, self.differences[pair.id][dimension])
+                    yield pair_sample(item.comparison, pair, dimension, self.differences[pair.id][dimension])
 
 
 def _compared(comparison: Comparison, pair: Pair, dimension: str, first: Verdict, second: Verdict) -> PairSample:
     scores = (first.value, second.value)
-    sample = partial(_sample, comparison, pair, dimension, scores=scores)
+    sample = partial(pair_sample, comparison, pair, dimension, scores=scores)
     failed = next((verdict for verdict in (first, second) if verdict.status != "ok"), None)
     if failed is not None or first.value is None or second.value is None:
         assert failed is not None, "a verdict without a value has a status"
@@ -152,7 +152,7 @@ def _compared(comparison: Comparison, pair: Pair, dimension: str, first: Verdict
     return sample(first.value - second.value)
 
 
-def _sample(
+def pair_sample(
     comparison: Comparison,
     pair: Pair,
     dimension: str,
@@ -162,6 +162,7 @@ def _sample(
     status: Status = "ok",
     reason: str | None = None,
 ) -> PairSample:
+    """Return the sample of a pair in one dimension, with whether the judge's difference is right."""
     label = pair.labels[dimension]
     return PairSample(
         pair_id=pair.id,

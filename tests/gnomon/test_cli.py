@@ -193,7 +193,7 @@ def test_half_a_command_shows_the_help_and_is_an_error(capsys: pytest.CaptureFix
             "See `gnomon --help`.",
         ),
         (["--helpp"], "error: unknown command: '--helpp'. Valid: demo, data, rm, rl, bench. See `gnomon --help`."),
-        (["rm", "evil"], "error: unknown verb of 'rm': 'evil'. Did you mean 'eval'? Valid: fit, eval. "
+        (["rm", "evil"], "error: unknown verb of 'rm': 'evil'. Did you mean 'eval'? Valid: fit, eval, parse. "
                          "See `gnomon rm --help`."),
     ],
 )  # fmt: skip

@@ -1,0 +1,125 @@
+"""What all judges that ask a vision-language model share: pictures are loaded, replies are read, verdicts are made."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from typing import TypeVar
+
+from gnomon.records import Status, Verdict
+from rm.judge import JudgeRequest
+from rm.pictures import NoPictures, Pictures, load_pictures
+from rm.protocols.parsing import Parsed
+from rm.vlm.conversation import Reply
+
+T = TypeVar("T")
+READING_VERSION = 1  # part of every fingerprint; raised when equal replies are read differently
+
+
+@dataclass(frozen=True)
+class Asked:
+    """A request and what is shown for it."""
+
+    request: JudgeRequest
+    pictures: Pictures
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """What came of one request; `value` is None exactly where `status` is not "ok"."""
+
+    value: float | None
+    status: Status = "ok"
+    rationale: str | None = None
+    raw: str | None = None
+    seconds: float | None = None
+
+
+@dataclass(frozen=True)
+class Shell:
+    """Turns requests into verdicts around the question to the model.
+
+    Attributes:
+        fingerprint: of the judge.
+        problem: says why a request cannot be asked, None where it can.
+        prompt_hash: of the words that a request is asked with.
+        answer: asks the model; one outcome per request, in order.
+        question_id: of the checklist item that a request is about.
+        batch_size: requests whose pictures are in memory together.
+    """
+
+    fingerprint: str
+    problem: Callable[[JudgeRequest], str | None]
+    prompt_hash: Callable[[JudgeRequest], str]
+    answer: Callable[[Sequence[Asked]], list[Outcome]]
+    question_id: Callable[[JudgeRequest], str | None] = lambda _: None
+    batch_size: int = 64
+
+    def judge(self, requests: Sequence[JudgeRequest]) -> list[Verdict]:
+        """Return one verdict per request, in order."""
+        verdicts: list[Verdict] = []
+        for start in range(0, len(requests), self.batch_size):
+            verdicts += self._batch(requests[start : start + self.batch_size])
+        return verdicts
+
+    def _batch(self, requests: Sequence[JudgeRequest]) -> list[Verdict]:
+        prepared = [self._prepare(request) for request in requests]
+        asked = [item for item in prepared if isinstance(item, Asked)]
+        answers = iter(self.answer(asked) if asked else [])
+        return [
+            self._verdict(request, next(answers), item.pictures.hashes)
+            if isinstance(item, Asked)
+            else self._verdict(request, item, ())
+            for request, item in zip(requests, prepared, strict=True)
+        ]
+
+    def _prepare(self, request: JudgeRequest) -> Asked | Outcome:
+        if (problem := self.problem(request)) is not None:
+            return Outcome(None, "not_applicable", problem)
+        found = load_pictures(request.root, request.case.references, [request.image], status=request.candidate.status)
+        return Outcome(None, found.status, found.reason) if isinstance(found, NoPictures) else Asked(request, found)
+
+    def _verdict(self, request: JudgeRequest, outcome: Outcome, hashes: tuple[str, ...]) -> Verdict:
+        applies = self.problem(request) is None
+        return Verdict(
+            case_id=request.case.id,
+            generator=request.candidate.generator,
+            seed=request.candidate.seed,
+            metric=request.metric,
+            question_id=self.question_id(request),
+            value=outcome.value,
+            status=outcome.status,
+            rationale=outcome.rationale,
+            raw=outcome.raw,
+            judge=self.fingerprint,
+            prompt_hash=self.prompt_hash(request) if applies else None,
+            image_hashes=list(hashes),
+            seconds=outcome.seconds,
+        )
+
+
+def read_reply(reply: Reply, reader: Callable[..., Parsed[T]]) -> Parsed[T]:
+    """Read what a model said; where it said nothing, the reading has the reply's own status.
+
+    A reply that reached its longest length is read as well: a complete answer may stand in it.
+    """
+    if reply.status not in ("ok", "truncated"):
+        return Parsed(None, reply.status, problem=reply.error)
+    cut = reply.status == "truncated"
+    parsed = reader(reply.text, finish_reason="length" if cut else reply.finish_reason)
+    return replace(parsed, problem=reply.error) if cut and parsed.status == "truncated" and reply.error else parsed
+
+
+def raw_text(reply: Reply) -> str | None:
+    """Return a reply as it can be read again, thinking included; None where nothing came."""
+    if not reply.thinking:
+        return reply.text or None
+    if not reply.text:
+        return f"<think>{reply.thinking}"
+    return f"<think>{reply.thinking}</think>{reply.text}"
+
+
+def single_outcome(reply: Reply, parsed: Parsed[float]) -> Outcome:
+    """Return the outcome of one reply."""
+    reason = parsed.rationale if parsed.status == "ok" else parsed.problem
+    return Outcome(parsed.value, parsed.status, reason, raw_text(reply), reply.seconds)

@@ -1,0 +1,1 @@
+"""Our own rubric texts: one file per metric, and one per form of question, in English and Chinese, versioned."""

@@ -1,0 +1,101 @@
+"""Checklist questions in words and by probabilities: one question a request, found by case and id."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from gnomon.errors import UserError
+from gnomon.records import Question, Text
+from rm.judge import Judge, JudgeRequest
+from rm.protocols.checklist import ChecklistJudge
+from rm.protocols.yes_no import NO, YES, YesNoJudge, check_spellings
+from rm.vlm.conversation import ChoiceScores, Reply
+
+Ask = Callable[..., JudgeRequest]
+Make = Callable[..., Any]
+QUESTIONS = {
+    "c": [
+        Question(id="q1", text=Text(en='Is it "red"?', zh="是红色吗？"), dimension="colour"),
+        Question(id="q2", text=Text(en="Is it cut off?"), dimension="shape", expected=False),
+    ],
+    "d": [Question(id="q1", text=Text(en="Is it blue?"), dimension="colour")],
+}
+
+
+def test_answers_are_ones_and_noughts_at_their_place(ask: Ask, listed: Make) -> None:
+    vlm = listed([Reply('{"reason": "it is", "answer": "yes"}'), Reply("No."), Reply("Perhaps"), Reply("", "refused")])
+    judge: Judge = ChecklistJudge(vlm, QUESTIONS)
+    requests = [ask(1, "q1"), ask(1, "q2"), ask(2, "q1", "d"), ask(2, "q2", "d"), ask(3, "q1"), ask(None, "q1")]
+    verdicts = judge.judge(requests)
+    assert [(verdict.value, verdict.status) for verdict in verdicts] == [
+        (1.0, "ok"),
+        (0.0, "ok"),
+        (None, "parse_error"),
+        (None, "not_applicable"),
+        (None, "refused"),
+        (None, "missing_output"),
+    ]
+    assert [verdict.question_id for verdict in verdicts] == [request.metric for request in requests]
+    assert judge.metrics == ("q1", "q2")
+    words = ["".join(part for part in talk[1].content if isinstance(part, str)) for talk in vlm.asked]
+    assert '"Is it \\"red\\"?"' in words[0]
+    assert "Is it blue?" in words[2]
+    assert verdicts[0].prompt_hash != verdicts[1].prompt_hash
+    assert verdicts[0].rationale == "it is"
+
+
+def scores(**probabilities: float) -> ChoiceScores:
+    logprobs = dict.fromkeys((*YES["en"], *NO["en"]), -math.inf)
+    return ChoiceScores({**logprobs, **{text: math.log(value) for text, value in probabilities.items()}})
+
+
+def test_the_probability_of_yes_is_summed_over_spellings_and_normalised(ask: Ask, listed: Make) -> None:
+    vlm = listed([], [scores(Yes=0.2, yes=0.1, No=0.1), ChoiceScores(None, "api_error", "down"), scores()])
+    verdicts = YesNoJudge(vlm, QUESTIONS).judge([ask(1, "q1"), ask(1, "q2"), ask(2, "q1", "d"), ask(2, "q2", "d")])
+    assert verdicts[0].value == pytest.approx(0.75)
+    assert [verdict.status for verdict in verdicts] == ["ok", "api_error", "parse_error", "not_applicable"]
+    assert "0.4 of the probability" in (verdicts[0].rationale or "")
+    assert set(vlm.offered[0]) == {*YES["en"], *NO["en"]}
+
+
+@given(yes=st.floats(-2000, 0), no=st.floats(-2000, 0))
+def test_yes_and_no_are_symmetric_however_small(listed: Make, yes: float, no: float) -> None:
+    def value(one: float, other: float) -> float:
+        judge = YesNoJudge(listed([]), QUESTIONS, yes=["Yes"], no=["No"])
+        outcome = judge.read(ChoiceScores({"Yes": one, "No": other}))
+        assert outcome.value is not None
+        return outcome.value
+
+    assert value(yes, no) + value(no, yes) == pytest.approx(1.0)
+    assert (value(yes, no) > 0.5) <= (yes >= no)
+
+
+def test_too_little_mass_is_no_answer(listed: Make) -> None:
+    judge = YesNoJudge(listed([]), QUESTIONS, minimum_mass=0.5)
+    assert judge.read(scores(Yes=0.2, No=0.2)).status == "parse_error"
+    assert judge.read(scores(Yes=0.4, No=0.2)).status == "ok"
+
+
+def test_a_spelling_may_not_begin_another() -> None:
+    check_spellings([*YES["en"], *NO["en"]])
+    check_spellings([*YES["zh"], *NO["zh"]])
+    with pytest.raises(UserError, match="'Ye'"):
+        check_spellings(["Ye", "Yes", "No"])
+
+
+def test_questions_and_language_are_in_the_fingerprint(listed: Make) -> None:
+    vlm = listed([])
+    judges: list[Judge] = [
+        ChecklistJudge(vlm, QUESTIONS),
+        ChecklistJudge(vlm, QUESTIONS, language="zh"),
+        ChecklistJudge(vlm, {}),
+        YesNoJudge(vlm, QUESTIONS),
+        YesNoJudge(vlm, QUESTIONS, yes=["Yes"]),
+    ]
+    assert len({judge.fingerprint for judge in judges}) == 5
