@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from json import dumps
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -29,21 +30,68 @@ def build(argv: list[str]) -> None:
     auto_cli(BUILDERS, args=underscored(argv), prog="gnomon data build", allow_abbrev=False)
 
 
+def import_dataset(argv: list[str]) -> None:
+    """Import a public preference set: `gnomon data import NAME --from DIR --out DIR`.
+
+    Args:
+        argv: the arguments after `gnomon data import`.
+
+    Raises:
+        UserError: see :func:`data_build.importers.shell.import_dataset`.
+        SystemExit: with 2 for an unknown set or a wrong command line.
+    """
+    from jsonargparse import ArgumentParser
+
+    from data_build.importers.shell import PROBLEMS
+    from data_build.importers.shell import import_dataset as run_import
+    from data_build.importers.table import IMPORTERS
+
+    parser = ArgumentParser(
+        prog="gnomon data import", description="Import a public preference set.", allow_abbrev=False
+    )
+    parser.add_argument("name", choices=list(IMPORTERS), help="which set")
+    parser.add_argument("--from", type=Path, required=True, help="folder with its files and pictures, or one file")
+    parser.add_argument("--out", type=Path, required=True, help="comparison folder to write")
+    parser.add_argument("--limit", type=PositiveInt | None, default=None, help="read only the first rows")
+    given = parser.parse_args(underscored(argv))
+    done = run_import(given.name, IMPORTERS[given.name], given["from"], given.out, limit=given.limit)
+    print(f"{done.num_comparisons} comparisons of {done.num_rows} rows in {given.out}")
+    for file, reason in IMPORTERS[given.name].left_out.items():
+        print(f"never read: {file}; {reason}")
+    if done.num_left_out:
+        shown = ", ".join(f"{status} {count}" for status, count in done.num_left_out.items())
+        print(f"rows left out: {shown}; see {given.out / PROBLEMS}")
+
+
 def list_builders() -> None:
-    """List the datasets that can be built."""
+    """List the datasets that can be built, and the preference sets that can be imported."""
+    from data_build.importers.table import IMPORTERS
+
+    print("gnomon data build NAME:")
     for name, function in BUILDERS.items():
-        print(f"{name:<18}{(function.__doc__ or '').splitlines()[0]}")
+        print(f"  {name:<28}{(function.__doc__ or '').splitlines()[0]}")
+    print("gnomon data import NAME:")
+    for name, importer in IMPORTERS.items():
+        print(f"  {name:<28}{importer.hub}")
 
 
-def validate(folder: Path) -> None:
+def validate(folder: Path, *, against: Path | None = None, json: Path | None = None) -> None:
     """Check a dataset folder, every picture included; all problems at once, exit code 1 if there are any.
 
     Args:
         folder: folder with cases.jsonl or comparisons.jsonl.
+        against: another such folder with which it may share no picture, such as a test set.
+        json: file to write everything to that was found.
     """
+    from data_build.validation import label_table, report_json
     from gnomon.datasets import validate as check
+    from gnomon.files import atomic_write_text
 
-    report = check(folder)
+    report = check(folder, against=against)
+    if json is not None:
+        atomic_write_text(json, dumps(report_json(report), ensure_ascii=False, allow_nan=False, indent=2))
+    if report.labels:
+        print(label_table(report))
     print(report)
     if not report.ok:
         raise SystemExit(1)

@@ -45,8 +45,11 @@ NOUNS = {
 
 COMMANDS: dict[tuple[str, ...], Command] = {
     ("demo",): Command("data_build.demo:demo", NOUNS["demo"]),
-    ("data", "list"): Command("data_build.cli:list_builders", "list the datasets that can be built"),
+    ("data", "list"): Command("data_build.cli:list_builders", "list the datasets that can be built or imported"),
     ("data", "build"): Command("data_build.cli:build", "build a dataset: gnomon data build NAME ...", takes_argv=True),
+    ("data", "import"): Command(
+        "data_build.cli:import_dataset", "import a public preference set: gnomon data import NAME ...", takes_argv=True
+    ),
     ("data", "validate"): Command("data_build.cli:validate", "check a dataset folder, every picture included"),
     ("data", "sample-preferences"): Command(
         "data_build.cli:sample_preferences", "sample candidates of a generator and label pairs of them"

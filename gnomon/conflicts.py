@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import PurePosixPath
 
 from gnomon.records import Comparison, Judgement
@@ -10,28 +11,48 @@ from gnomon.records import Comparison, Judgement
 class Conflicts:
     """Goes through the comparisons of a file one by one and remembers what each said, and on which line."""
 
-    def __init__(self) -> None:
-        """Know of no comparison yet."""
-        self._outcomes: dict[tuple[str, ...], tuple[str, int]] = {}
+    def __init__(self, identity: Callable[[str], str] | None = None) -> None:
+        """Know of no comparison yet.
+
+        Args:
+            identity: what a picture's normal path stands for, such as the hash of its pixels: pictures of one identity
+                are one picture. By default every path is a picture of its own.
+        """
+        self._identity = identity or (lambda path: path)
+        self._outcomes: dict[tuple[str, ...], tuple[str, str, int]] = {}
         self._splits: dict[str, tuple[str, int]] = {}
 
     def find(self, record: Comparison, line: int) -> list[str]:
         """Return what `record`, found on `line`, contradicts in itself or in the comparisons before it."""
-        problems = [_self_preference(record, judgement) for judgement in record.judgements]
+        problems = [self._self_preference(record, judgement) for judgement in record.judgements]
         problems += [self._contradiction(record, judgement, line) for judgement in record.judgements]
         return [problem for problem in [*problems, self._leak(record, line)] if problem is not None]
 
     def _contradiction(self, record: Comparison, judgement: Judgement, line: int) -> str | None:
         """Compare with the first judgement of the same two pictures under the same instruction and references."""
-        context = (record.instruction.model_dump_json(), *(_normal(reference.path) for reference in record.references))
-        pair = sorted(_pair(record, judgement))
-        outcome = _outcome(record, judgement)
-        earlier, first_line = self._outcomes.setdefault((*context, *pair, judgement.dimension), (outcome, line))
+        references = (self._identity(_normal(reference.path)) for reference in record.references)
+        pair = _pair(record, judgement)
+        identities = self._identity(pair[0]), self._identity(pair[1])
+        key = (record.instruction.model_dump_json(), *references, *sorted(identities), judgement.dimension)
+        text = _outcome(repr(pair[0]), repr(pair[1]), judgement.label)
+        outcome = _outcome(*identities, judgement.label)
+        earlier, earlier_text, first_line = self._outcomes.setdefault(key, (outcome, text, line))
         if earlier == outcome:
             return None
+        first, second = sorted(pair)
         return (
-            f"conflicting judgements of {pair[0]!r} and {pair[1]!r} in {judgement.dimension!r}: "
-            f"{outcome} here, {earlier} on line {first_line}; keep one, or merge them into one with votes"
+            f"conflicting judgements of {first!r} and {second!r} in {judgement.dimension!r}: "
+            f"{text} here, {earlier_text} on line {first_line}; keep one, or merge them into one with votes"
+        )
+
+    def _self_preference(self, record: Comparison, judgement: Judgement) -> str | None:
+        first, second = _pair(record, judgement)
+        if judgement.label not in ("i", "j") or self._identity(first) != self._identity(second):
+            return None
+        shown = repr(first) if first == second else f"in {first!r} and {second!r}"
+        return (
+            f"candidates {judgement.i} and {judgement.j} are the same picture {shown}, yet {judgement.label!r} is "
+            f"better in {judgement.dimension!r}; correct a path, or remove the judgement"
         )
 
     def _leak(self, record: Comparison, line: int) -> str | None:
@@ -57,17 +78,6 @@ def _pair(record: Comparison, judgement: Judgement) -> tuple[str, str]:
     return first, second
 
 
-def _self_preference(record: Comparison, judgement: Judgement) -> str | None:
-    first, second = _pair(record, judgement)
-    if first != second or judgement.label not in ("i", "j"):
-        return None
-    return (
-        f"candidates {judgement.i} and {judgement.j} are the same picture {first!r}, yet {judgement.label!r} is better "
-        f"in {judgement.dimension!r}; correct a path, or remove the judgement"
-    )
-
-
-def _outcome(record: Comparison, judgement: Judgement) -> str:
-    """Return the label without regard to the order of the two: the better one's path, or the kind of tie."""
-    first, second = _pair(record, judgement)
-    return {"i": f"{first!r} is better", "j": f"{second!r} is better"}.get(judgement.label, judgement.label)
+def _outcome(first: str, second: str, label: str) -> str:
+    """Return the label without regard to the order of the two: the better one, or the kind of tie."""
+    return {"i": f"{first} is better", "j": f"{second} is better"}.get(label, label)

@@ -14,9 +14,11 @@ from typing import Generic, TypeVar
 from gnomon.conflicts import Conflicts
 from gnomon.errors import UserError
 from gnomon.hashing import file_hash, stable_hash
-from gnomon.images import UnreadableImageError, content_hash, load_image
+from gnomon.images import UnreadableImageError, content_hash
 from gnomon.jsonl import iterate_lines, read_records, write_records
 from gnomon.records import Case, Comparison
+from gnomon.skew import FirstSide
+from gnomon.statistics import Estimate
 
 __all__ = [
     "CASES",
@@ -66,8 +68,8 @@ class Problem:
 class ValidationReport:
     """What :func:`validate` found: every problem, and what the folder holds.
 
-    `labels` counts the judgements' labels per dimension: a share of "i" far from one half means that the
-    position gives the answer away.
+    `labels` counts the judgements' labels per dimension. `first_is_better` says how often the earlier of two candidates
+    is the better one where one is: an interval without one half means that the position gives the answer away.
     """
 
     root: str
@@ -77,6 +79,7 @@ class ValidationReport:
     tasks: dict[str, int] = field(default_factory=dict)
     splits: dict[str, int] = field(default_factory=dict)
     labels: dict[str, dict[str, int]] = field(default_factory=dict)
+    first_is_better: dict[str, Estimate] = field(default_factory=dict)
 
     @property
     def ok(self) -> bool:
@@ -100,12 +103,6 @@ class ValidationReport:
         for title, counts in (("tasks", self.tasks), ("splits", self.splits)):
             if counts:
                 lines.append(f"{title}: " + ", ".join(f"{name} {count:,}" for name, count in counts.items()))
-        for dimension, shares in self.label_shares().items():
-            total = sum(self.labels[dimension].values())
-            lines.append(
-                f"labels of {dimension} (n = {total:,}): "
-                + ", ".join(f"{label} {share:.1%}" for label, share in shares.items())
-            )
         lines.append(f"{self.root}: " + ("valid" if self.ok else f"{len(self.problems):,} problems"))
         return "\n".join(lines)
 
@@ -217,69 +214,121 @@ def _is_file(path: Path) -> bool:
         ) from error
 
 
-def validate(root: str | Path) -> ValidationReport:
+@dataclass(frozen=True)
+class _Picture:
+    """What a picture's pixels said: their hash, or why they cannot be read."""
+
+    hash: str | None
+    problem: str | None
+
+
+_MODELS: dict[str, type[Case] | type[Comparison]] = {CASES: Case, COMPARISONS: Comparison}
+
+
+def validate(root: str | Path, *, against: str | Path | None = None) -> ValidationReport:
     """Check everything about a dataset folder, every picture's pixels included, and count what it holds.
 
+    Pictures with the same pixels are one picture, whatever they are called.
+
+    Args:
+        root: the folder.
+        against: another dataset folder, with which it may share no picture: what is tested on must be unknown to
+            training.
+
     Raises:
-        UserError: when `root` holds neither `cases.jsonl` nor `comparisons.jsonl`.
+        UserError: when a folder holds neither `cases.jsonl` nor `comparisons.jsonl`.
     """
     root = Path(root)
-    models: dict[str, type[Case] | type[Comparison]] = {CASES: Case, COMPARISONS: Comparison}
-    if not any(_is_file(root / name) for name in models):
-        raise UserError(f"expected a dataset folder with {CASES} or {COMPARISONS}, got {root}; check the path")
+    files = _dataset_files(root)
+    others = {} if against is None else _pixel_hashes(Path(against))
     report = ValidationReport(str(root))
-    pictures: dict[str, str | None] = {}
-    for name, model in models.items():
-        if _is_file(root / name):
-            _validate_file(root, name, model, pictures, report)
+    pictures: dict[str, _Picture] = {}
+    sides = FirstSide()
+    for name in files:
+        _validate_file(root, name, pictures, report, others, sides)
     report.num_pictures = len(pictures)
+    report.first_is_better = sides.estimates()
     return report
+
+
+def _dataset_files(root: Path) -> list[str]:
+    found = [name for name in _MODELS if _is_file(root / name)]
+    if not found:
+        raise UserError(f"expected a dataset folder with {CASES} or {COMPARISONS}, got {root}; check the path")
+    return found
+
+
+def _pixel_hashes(root: Path) -> dict[str, str]:
+    """Return, by hash, the path of every readable picture that the records of a folder name."""
+    pictures: dict[str, _Picture] = {}
+    for name in _dataset_files(root):
+        for line in _check_lines(root, root / name, _MODELS[name]):
+            if line.record is not None:
+                _unreadable_pictures(root, line.record, pictures)
+    return {picture.hash: str(root / path) for path, picture in pictures.items() if picture.hash is not None}
 
 
 def _validate_file(
     root: Path,
     name: str,
-    model: type[Case] | type[Comparison],
-    pictures: dict[str, str | None],
+    pictures: dict[str, _Picture],
     report: ValidationReport,
+    others: dict[str, str],
+    sides: FirstSide,
 ) -> None:
     """Add one file's problems and counts to `report`; `pictures` remembers what each picture's pixels said."""
     file = root / name
-    conflicts = Conflicts()
+    by_normal_path: dict[str, str] = {}
+    conflicts = Conflicts(lambda path: by_normal_path.get(path, path))
     count = 0
-    for line in _check_lines(root, file, model):
+    for line in _check_lines(root, file, _MODELS[name]):
         problems = list(line.problems)
         if line.record is not None:
             count += 1
             problems += _unreadable_pictures(root, line.record, pictures)
+            problems += _shared_pictures(line.record, pictures, others)
             _count(line.record, report)
             if isinstance(line.record, Comparison):
+                by_normal_path |= _hashes_by_normal_path(line.record, pictures)
                 problems += conflicts.find(line.record, line.number)
+                sides.add(line.record)
         report.problems += [Problem(str(file), line.number, problem) for problem in problems]
     report.records[name] = count
     if count == 0 and report.ok:
         report.problems.append(Problem(str(file), 1, "expected at least one record, the file is empty"))
 
 
-def _unreadable_pictures(root: Path, record: Case | Comparison, pictures: dict[str, str | None]) -> list[str]:
+def _unreadable_pictures(root: Path, record: Case | Comparison, pictures: dict[str, _Picture]) -> list[str]:
     problems = []
     for path in dict.fromkeys(picture_paths(record)):
         if path not in pictures:
             if _path_problem(root, path) is not None:
                 continue  # reported with the line already
-            pictures[path] = _pixel_problem(resolve(root, path))
-        problem = pictures[path]
+            pictures[path] = _look(resolve(root, path))
+        problem = pictures[path].problem
         if problem is not None:
             problems.append(problem)
     return problems
 
 
-def _pixel_problem(path: Path) -> str | None:
+def _look(path: Path) -> _Picture:
     try:
-        load_image(path)
+        return _Picture(content_hash(path), None)
     except UnreadableImageError as error:
-        return f"unreadable picture: {error}"
-    return None
+        return _Picture(None, f"unreadable picture: {error}")
+
+
+def _shared_pictures(record: Case | Comparison, pictures: dict[str, _Picture], others: dict[str, str]) -> Iterator[str]:
+    """Name the pictures of a record that the other folder has as well."""
+    for path in dict.fromkeys(picture_paths(record)) if others else ():
+        other = others.get((pictures[path].hash if path in pictures else None) or "")
+        if other is not None:
+            yield f"the picture {path!r} has the same pixels as {other}; remove the records with it from one of the two"
+
+
+def _hashes_by_normal_path(record: Comparison, pictures: dict[str, _Picture]) -> dict[str, str]:
+    known = {path: pictures[path].hash for path in picture_paths(record) if path in pictures}
+    return {str(PurePosixPath(path)): pixels for path, pixels in known.items() if pixels is not None}
 
 
 def _count(record: Case | Comparison, report: ValidationReport) -> None:

@@ -1,19 +1,30 @@
 """When a server is asked again, and after how long: what every client of a model behind HTTP has in common.
 
+Also where a key comes from, which addresses may be kept, and how to wait for requests from any kind of program.
 Nothing here sends anything, so each client keeps its own transport and its own words for what went wrong.
 """
 
 from __future__ import annotations
 
+import asyncio
 import math
+import os
 import random
 import re
-from collections.abc import Callable, Mapping
+import threading
+from collections.abc import Callable, Coroutine, Mapping
+from contextlib import suppress
 from datetime import UTC, datetime
 from email.utils import parsedate_to_datetime
+from typing import Any, TypeVar
+from urllib.parse import urlsplit
 
 from tenacity import RetryCallState, wait_exponential
 from tenacity.wait import wait_base
+
+from gnomon.errors import UserError
+
+_Value = TypeVar("_Value")
 
 _JITTER = random.Random()  # of its own: the global one, which tenacity's waits draw from, belongs to the user
 
@@ -74,3 +85,79 @@ class _Wait(wait_base):
         asked = None if error is None else self._asked(error)
         pause = self._growing(retry_state) * _JITTER.uniform(0.75, 1.0)
         return max(pause, min(asked or 0.0, self._longest))
+
+
+def check_address(url: str, *, setting: str = "url") -> None:
+    """Make sure that `url`, given as `setting`, is an address that may be kept in configs and manifests.
+
+    Raises:
+        UserError: for anything but http(s)://host[:port][/path]. A password in it is not repeated.
+    """
+    if "@" in url:
+        raise UserError("expected an address without user and password, since configs are kept; use api_key_variable")
+    try:
+        parts = urlsplit(url)
+        valid = parts.scheme in ("http", "https") and bool(parts.hostname) and (parts.port or 1) > 0
+    except ValueError:
+        valid = False
+    if not valid or parts.query or parts.fragment:
+        raise UserError(f"expected an address such as http://127.0.0.1:8000 as {setting}, got {url!r}")
+
+
+def read_api_key(variable: str | None) -> str | None:
+    """Read a key where it is used, so that no object and no message holds it; None where no variable is named.
+
+    Raises:
+        UserError: for a name that is none (perhaps the key itself, which is not repeated), and an unusable key.
+    """
+    if variable is None:
+        return None
+    if not re.fullmatch(r"[A-Z][A-Z0-9_]*", variable):
+        raise UserError(
+            "expected the NAME of an environment variable as api_key_variable, in capitals, not a key itself"
+        )
+    key = os.environ.get(variable, "")
+    if not re.fullmatch(r"[!-~]+", key):
+        raise UserError(f"expected a key of visible ASCII characters in the environment variable {variable}")
+    return key
+
+
+def one_line(text: str, *, without: str | None, longest: int = 300) -> str:
+    """Cut a server's text down to one short line without our key (`without`)."""
+    shown = text if not without else text.replace(without, "***")
+    return " ".join("".join(c if c.isprintable() else " " for c in shown).split())[:longest]
+
+
+def run_to_end(coroutine: Coroutine[Any, Any, _Value]) -> _Value:
+    """Run to the end, also where a loop is running already (a notebook): then in a thread of its own."""
+    try:
+        asyncio.get_running_loop()
+    except RuntimeError:
+        return asyncio.run(coroutine)
+    outcome: list[_Value] = []
+    errors: list[BaseException] = []
+    cancel: list[Callable[[], object]] = []
+
+    async def main() -> _Value:
+        task, loop = asyncio.current_task(), asyncio.get_running_loop()
+        assert task is not None
+        cancel.append(lambda: loop.call_soon_threadsafe(task.cancel))
+        return await coroutine
+
+    def work() -> None:
+        try:
+            outcome.append(asyncio.run(main()))
+        except BaseException as error:  # it is raised again in the thread that waits
+            errors.append(error)
+
+    thread = threading.Thread(target=work, name="gnomon-requests", daemon=True)
+    thread.start()
+    try:
+        thread.join()
+    except BaseException:  # Ctrl-C: nothing goes on in the background
+        with suppress(IndexError, RuntimeError):  # not begun yet, or just finished
+            cancel[0]()
+        raise
+    if errors:
+        raise errors[0]
+    return outcome[0]

@@ -4,13 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import json
-import os
-import re
 import ssl
-import threading
 from collections import Counter
-from collections.abc import Callable, Coroutine, Sequence
-from contextlib import suppress
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import cache
 from typing import Any, NoReturn, TypeVar
@@ -21,7 +17,15 @@ from pydantic_core import to_json
 from tenacity import AsyncRetrying, RetryCallState, retry_if_exception_type
 
 from gnomon.errors import UserError
-from rm.remote import is_retryable_status, retry_after_seconds, wait_strategy
+from rm.remote import (
+    check_address,
+    is_retryable_status,
+    one_line,
+    read_api_key,
+    retry_after_seconds,
+    run_to_end,
+    wait_strategy,
+)
 from rm.service import PATH, ScoreItem, ScoreRequest, ScoreResult, encode_picture, match_results
 
 MAX_ANSWER_BYTES = 64 * 2**20
@@ -96,37 +100,13 @@ class ScoreClient:
         Raises:
             UserError: names the setting. Neither a password in the address nor a key is ever repeated.
         """
-        try:
-            url = httpx.URL(self.url)
-        except httpx.InvalidURL:
-            url = httpx.URL("")
-        if "@" in self.url:
-            raise UserError(
-                "expected an address without user and password, since configs are kept; use api_key_variable"
-            )
-        if url.scheme not in ("http", "https") or not url.host or url.query or url.fragment:
-            raise UserError(f"expected an address such as http://127.0.0.1:8000 as url, got {self.url!r}")
+        check_address(self.url)
         for name in ("chunk_size", "max_concurrency", "timeout", "backoff", "longest_wait"):
             if not getattr(self, name) > 0:
                 raise UserError(f"expected {name} above 0, got {getattr(self, name)}")
         if self.max_retries < 0:
             raise UserError(f"expected max_retries of 0 or more, got {self.max_retries}")
-        self._key()
-
-    def _key(self) -> str | None:
-        """Read the key where it is used, so that no object and no message holds it."""
-        if self.api_key_variable is None:
-            return None
-        if not re.fullmatch(r"[A-Z][A-Z0-9_]*", self.api_key_variable):
-            raise UserError(
-                "expected the NAME of an environment variable as api_key_variable, in capitals, not a key itself"
-            )
-        key = os.environ.get(self.api_key_variable, "")
-        if not re.fullmatch(r"[!-~]+", key):
-            raise UserError(
-                f"expected a key of visible ASCII characters in the environment variable {self.api_key_variable}"
-            )
-        return key
+        read_api_key(self.api_key_variable)
 
     def score(self, tasks: Sequence[ScoreTask]) -> list[ScoreResult]:
         """Return one result per task, in the tasks' order; what could not be scored has its `error`.
@@ -139,10 +119,10 @@ class ScoreClient:
         repeated = [task for task, count in Counter(task.id for task in tasks).items() if count > 1]
         if repeated:
             raise ValueError(f"expected tasks with different ids, got {', '.join(repeated[:3])} more than once")
-        return _run(self._score(tasks))
+        return run_to_end(self._score(tasks))
 
     async def _score(self, tasks: Sequence[ScoreTask]) -> list[ScoreResult]:
-        key = self._key()
+        key = read_api_key(self.api_key_variable)
         headers = {"Content-Type": "application/json"} | ({"Authorization": f"Bearer {key}"} if key else {})
         near = httpx.URL(self.url).host in ("localhost", "127.0.0.1", "::1")
         chunks = [tasks[start : start + self.chunk_size] for start in range(0, len(tasks), self.chunk_size)]
@@ -225,6 +205,9 @@ class _Call:
             )
             raise _TroubleError(f"{reason}: {self._clean(str(error))}", answered=False) from error
         status = response.status_code
+        # A service may say that a request's pictures are all unusable; the reasons are in the usual place then.
+        if status == 422 and _has_results(content):
+            return self._parse(content)
         if status != 200:
             said = f"HTTP {status}: {self._clean(content.decode(errors='replace')) or response.reason_phrase}"
             if is_retryable_status(status):
@@ -245,9 +228,15 @@ class _Call:
         return result if result.error is None else ScoreResult(id=result.id, error=self._clean(result.error))
 
     def _clean(self, text: str) -> str:
-        """Cut a text of the service down to one short line without our key."""
-        shown = text if self.key is None else text.replace(self.key, "***")
-        return " ".join("".join(c if c.isprintable() else " " for c in shown).split())[:200]
+        return one_line(text, without=self.key, longest=200)
+
+
+def _has_results(content: bytes) -> bool:
+    try:
+        answer = json.loads(content)
+    except (ValueError, RecursionError):
+        return False
+    return isinstance(answer, dict) and isinstance(answer.get("results"), list)
 
 
 def _trouble(state: RetryCallState) -> _TroubleError:
@@ -301,38 +290,3 @@ def _encode(tasks: Sequence[ScoreTask]) -> tuple[list[ScoreItem], dict[str, Scor
         except (ValueError, OSError) as error:
             broken[task.id] = ScoreResult(id=task.id, error=f"something that cannot be sent: {error}")
     return items, broken
-
-
-def _run(coroutine: Coroutine[Any, Any, _Value]) -> _Value:
-    """Run to the end, also where a loop is running already (a notebook): then in a thread of its own."""
-    try:
-        asyncio.get_running_loop()
-    except RuntimeError:
-        return asyncio.run(coroutine)
-    outcome: list[_Value] = []
-    errors: list[BaseException] = []
-    cancel: list[Callable[[], object]] = []
-
-    async def main() -> _Value:
-        task, loop = asyncio.current_task(), asyncio.get_running_loop()
-        assert task is not None
-        cancel.append(lambda: loop.call_soon_threadsafe(task.cancel))
-        return await coroutine
-
-    def work() -> None:
-        try:
-            outcome.append(asyncio.run(main()))
-        except BaseException as error:  # it is raised again in the thread that waits
-            errors.append(error)
-
-    thread = threading.Thread(target=work, name="gnomon-score", daemon=True)
-    thread.start()
-    try:
-        thread.join()
-    except BaseException:  # Ctrl-C: nothing goes on in the background
-        with suppress(IndexError, RuntimeError):  # not begun yet, or just finished
-            cancel[0]()
-        raise
-    if errors:
-        raise errors[0]
-    return outcome[0]

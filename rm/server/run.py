@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import os
-import re
 import socket
 from collections.abc import Callable
 
 from gnomon.errors import UserError
 from gnomon.optional import require
+from rm.remote import read_api_key
 from rm.server.scoring import PictureScorer
 
 LOOPBACK = ("127.0.0.1", "::1", "localhost")
@@ -48,7 +47,7 @@ def run(
     from rm.server.limits import Limits
 
     _check(batch_size, max_wait, queue_size, Limits().items)
-    key = _key(api_key_variable)
+    key = read_api_key(api_key_variable)
     listener = _listen(host, port)
     with listener:
         scorer = load()
@@ -76,18 +75,6 @@ def _check(batch_size: int, max_wait: float, queue_size: int, items: int) -> Non
         raise UserError(f"expected max_wait from 0 to 60 seconds, got {max_wait}")
     if queue_size < items:
         raise UserError(f"expected queue_size of at least {items}, the pictures of one request, got {queue_size}")
-
-
-def _key(variable: str | None) -> str | None:
-    if variable is None:
-        return None
-    key = os.environ.get(variable, "")
-    if not re.fullmatch(r"[A-Z][A-Z0-9_]*", variable) or not re.fullmatch(r"[!-~]+", key):
-        raise UserError(
-            "expected as api_key_variable the NAME, in capitals, of an environment variable that holds a key of "
-            "visible ASCII characters"
-        )
-    return key
 
 
 def _listen(host: str, port: int) -> socket.socket:

@@ -165,7 +165,39 @@ def test_labels_are_counted_per_dimension(root: Path) -> None:
     assert report.splits == {"test": 3, "(none)": 1}
     assert report.labels == {"overall": {"i": 3, "tie": 1}}
     assert report.label_shares() == {"overall": {"i": 0.75, "tie": 0.25}}
-    assert "labels of overall (n = 4): i 75.0%, tie 25.0%" in str(report)
+    first = report.first_is_better["overall"]
+    assert (first.value, first.n, first.num_clusters) == (1.0, 3, 1)
+
+
+def test_one_picture_under_two_names_is_one_picture(root: Path) -> None:
+    Image.new("RGB", (4, 4), "green").save(root / "a2.bmp")
+    Image.new("RGB", (4, 4), "red").save(root / "source2.bmp")
+    twin = comparison("2", "j", "a2.bmp").model_copy(update={"references": [Reference(path="source2.bmp")]})
+    itself = comparison("3", "i", "a.png", "a2.bmp", instruction=Text(en="y"))
+    write_records(root / "comparisons.jsonl", [comparison("1", "i"), twin, itself])
+
+    found = [(problem.line, problem.message) for problem in validate(root).problems]
+
+    assert [line for line, _ in found] == [2, 3]
+    assert "'b.png' is better here, 'a.png' is better on line 1" in found[0][1]
+    assert "are the same picture in 'a.png' and 'a2.bmp', yet 'i' is better" in found[1][1]
+
+
+def test_pictures_of_another_folder_are_found_by_their_pixels(root: Path, tmp_path: Path) -> None:
+    other = tmp_path / "other"
+    other.mkdir()
+    for name, colour in (("x.bmp", "blue"), ("y.png", "white")):
+        Image.new("RGB", (4, 4), colour).save(other / name)
+    write_records(other / "cases.jsonl", [case("1", "x.bmp"), case("2", "y.png", "gone.png")])
+    write_records(root / "comparisons.jsonl", [comparison("1", "i"), comparison("2", "i", second="source.png")])
+
+    (problem,) = validate(root, against=other).problems
+
+    assert problem.line == 1
+    assert problem.message.startswith(f"the picture 'b.png' has the same pixels as {other}/x.bmp")
+    assert validate(root).ok
+    with pytest.raises(UserError, match="expected a dataset folder"):
+        validate(root, against=tmp_path)
 
 
 @pytest.mark.parametrize(

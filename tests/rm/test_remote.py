@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import random
 from datetime import UTC, datetime, timedelta
 from email.utils import format_datetime
@@ -12,7 +13,16 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tenacity import Retrying, stop_after_attempt
 
-from rm.remote import is_retryable_status, retry_after_seconds, wait_strategy
+from gnomon.errors import UserError
+from rm.remote import (
+    check_address,
+    is_retryable_status,
+    one_line,
+    read_api_key,
+    retry_after_seconds,
+    run_to_end,
+    wait_strategy,
+)
 
 
 def test_what_may_pass_is_asked_again_and_nothing_else() -> None:
@@ -111,3 +121,51 @@ def test_without_a_word_of_the_server_it_is_a_plain_strategy_and_the_users_rando
         retrying(lambda: 1 / 0)
     assert 0.75 <= pauses[0] <= 1.0
     assert random.getstate() == before
+
+
+@pytest.mark.parametrize(
+    "url", ["", "localhost:8000", "ftp://a", "http://", "http://a?b=c", "http://a:99999", "http://[a"]
+)
+def test_an_address_that_is_none_is_refused(url: str) -> None:
+    with pytest.raises(UserError, match="expected an address such as"):
+        check_address(url)
+
+
+def test_a_password_in_an_address_is_not_repeated() -> None:
+    with pytest.raises(UserError, match="without user and password") as caught:
+        check_address("http://me:secret@host")
+    assert "secret" not in str(caught.value)
+
+
+def test_a_key_comes_from_a_variable_and_is_never_repeated(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("JUDGE_KEY", "sk-123")
+    assert read_api_key("JUDGE_KEY") == "sk-123"
+    assert read_api_key(None) is None
+    monkeypatch.setenv("JUDGE_KEY", "two\nlines")
+    for name in ("JUDGE_KEY", "NO_SUCH_KEY", "sk-123-secret"):
+        with pytest.raises(UserError) as caught:
+            read_api_key(name)
+        assert "secret" not in str(caught.value)
+        assert "lines" not in str(caught.value)
+
+
+def test_a_server_s_text_is_one_short_line_without_the_key() -> None:
+    assert one_line("bad\n key sk-123 \x1b[31m", without="sk-123") == "bad key *** [31m"
+    assert len(one_line("a" * 999, without=None)) == 300
+
+
+def test_runs_inside_and_outside_of_a_loop() -> None:
+    async def answer() -> int:
+        await asyncio.sleep(0)
+        return 42
+
+    async def fail() -> int:
+        raise KeyError("x")
+
+    async def inside() -> int:
+        with pytest.raises(KeyError):
+            run_to_end(fail())
+        return run_to_end(answer())
+
+    assert run_to_end(answer()) == 42
+    assert asyncio.run(inside()) == 42

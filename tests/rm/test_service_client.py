@@ -465,7 +465,7 @@ def test_an_interrupt_in_a_notebook_leaves_nothing_in_the_background(
                 client(service, timeout=600.0).score(tasks(2))
 
     asyncio.run(notebook())
-    assert started[0].name == "gnomon-score"
+    assert started[0].name == "gnomon-requests"
     started[0].join(timeout=10)
     assert not started[0].is_alive()
 

@@ -81,6 +81,13 @@ def test_a_request_of_which_nothing_can_be_read_is_a_4xx(address: str) -> None:
     assert "PNG" in answer.json()["results"][0]["error"]
 
 
+@pytest.mark.parametrize("options", [{"limits": Limits(pixels=10)}])
+def test_the_client_reads_the_reasons_of_such_a_request(address: str) -> None:
+    results = ScoreClient(address).score([ScoreTask("a", "paint", [], _picture(1))])
+    assert "more than 10" in str(results[0].error)
+    assert "HTTP" not in str(results[0].error)
+
+
 @pytest.mark.parametrize(
     ("body", "message"),
     [

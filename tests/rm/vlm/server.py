@@ -1,0 +1,122 @@
+"""A real HTTP server in a thread that speaks chat completions and misbehaves as a script says."""
+
+from __future__ import annotations
+
+import json
+import threading
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from typing import Any
+
+Request = dict[str, Any]
+
+
+@dataclass
+class Answer:
+    """What is sent: `body` None for the honest completion; of it `cut` bytes are promised and not sent.
+
+    `drop` hangs up without a word; `delay` is in seconds.
+    """
+
+    status: int = 200
+    headers: dict[str, str] = field(default_factory=dict)
+    body: bytes | None = None
+    delay: float = 0.0
+    cut: int = 0
+    drop: bool = False
+
+
+Script = Callable[[int, Request], Answer]
+
+
+def texts(request: Request) -> list[str]:
+    """Return all texts of a request in order."""
+    found = []
+    for message in request["messages"]:
+        content = message["content"]
+        parts = [{"type": "text", "text": content}] if isinstance(content, str) else content
+        found += [part["text"] for part in parts if part["type"] == "text"]
+    return found
+
+
+def completion(
+    text: str | None = "hello", *, finish_reason: str = "stop", logprobs: Any = None, **message: Any
+) -> bytes:
+    """Return an answer's body with one choice and some usage."""
+    choice = {
+        "index": 0,
+        "finish_reason": finish_reason,
+        "message": {"role": "assistant", "content": text, **message},
+        "logprobs": logprobs,
+    }
+    usage = {"prompt_tokens": 100, "completion_tokens": 10, "total_tokens": 110}
+    return json.dumps({"id": "x", "object": "chat.completion", "choices": [choice], "usage": usage}).encode()
+
+
+def error(status: int, message: str, code: str | None = None, **headers: str) -> Answer:
+    """Return an error as vendors write it."""
+    body = json.dumps({"error": {"message": message, "type": "error", "code": code}}).encode()
+    return Answer(status, headers=headers, body=body)
+
+
+class ChatServer(ThreadingHTTPServer):
+    """Echoes the last text of a request; `script` says how the n-th request (from 0) is answered."""
+
+    daemon_threads = True
+    request_queue_size = 256
+
+    def __init__(self, script: Script | None = None) -> None:
+        super().__init__(("127.0.0.1", 0), _Handler)
+        self.script: Script = script or (lambda number, request: Answer())
+        self.requests: list[Request] = []
+        self.headers: list[dict[str, str]] = []
+        self.at_once = self.most_at_once = 0
+        self.lock = threading.Lock()
+        self.closing = threading.Event()
+        self.url = f"http://127.0.0.1:{self.server_port}/v1"
+        self.thread = threading.Thread(target=self.serve_forever, kwargs={"poll_interval": 0.01}, daemon=True)
+        self.thread.start()
+
+    def close(self) -> None:
+        """Stop at once, answers that are delayed included."""
+        self.closing.set()
+        self.shutdown()
+        self.thread.join()
+        self.server_close()
+
+    def handle_error(self, request: object, client_address: object) -> None:
+        """Say nothing: a client that hangs up is what some tests are about."""
+
+
+class _Handler(BaseHTTPRequestHandler):
+    server: ChatServer
+    protocol_version = "HTTP/1.1"
+
+    def do_POST(self) -> None:
+        server = self.server
+        request = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
+        with server.lock:
+            number = len(server.requests)
+            server.requests.append(request | {"path": self.path})
+            server.headers.append({name.lower(): value for name, value in self.headers.items()})
+            server.at_once += 1
+            server.most_at_once = max(server.most_at_once, server.at_once)
+        answer = server.script(number, request)
+        server.closing.wait(answer.delay)
+        with server.lock:
+            server.at_once -= 1
+        self.close_connection = answer.drop or answer.cut > 0
+        if not answer.drop:
+            self._send(answer, completion(texts(request)[-1]) if answer.body is None else answer.body)
+
+    def _send(self, answer: Answer, body: bytes) -> None:
+        self.send_response(answer.status)
+        headers = {"Content-Type": "application/json", "Content-Length": str(len(body))} | answer.headers
+        for name, value in headers.items():
+            self.send_header(name, value)
+        self.end_headers()
+        self.wfile.write(body[: len(body) - answer.cut])
+
+    def log_message(self, format: str, *args: object) -> None:
+        """Keep the output of the tests clean."""
