@@ -15,6 +15,9 @@ from transformers import ProcessorMixin
 
 from gnomon.errors import UserError
 from gnomon.hashing import stable_hash
+from gnomon.images import UnreadableImageError
+from rm.vlm.inputs import InputEncoder, Row
+from rm.vlm.processor import control_tokens, preprocessing_hash, render_chat
 
 DEFAULT_TEMPLATE = "Source: {references}\nInstruction: {instruction}\nEdited: {candidate}"
 # Tokens that tokenizers reserve or hardly use, in order of preference: Qwen, Gemma, Llama; the last two are always
@@ -96,15 +99,11 @@ class PromptEncoder:
     @cached_property
     def preprocessing_hash(self) -> str:
         """Hash of the image processor's settings (sizes, mean, patch)."""
-        settings = self.processor.image_processor.to_dict()
-        # The type's name says which backend wrote the file, not what happens to pixels.
-        return stable_hash({key: value for key, value in settings.items() if key != "image_processor_type"})
+        return preprocessing_hash(self.processor)
 
     @cached_property
     def _control_tokens(self) -> re.Pattern[str]:
-        added = self.processor.tokenizer.added_tokens_decoder.values()
-        tokens = sorted({token.content for token in added if token.special} | {str(self.template.end_marker)})
-        return re.compile("|".join(re.escape(token) for token in tokens))
+        return control_tokens(self.processor, str(self.template.end_marker))
 
     def render(self, instruction: str, num_references: int) -> str:
         """Return the text of one prompt, with one placeholder per picture and the end token last.
@@ -126,7 +125,7 @@ class PromptEncoder:
             elif part:
                 content.append({"type": "text", "text": _SENTINEL if position % 2 else part})
         messages: list[Any] = [{"role": "user", "content": content}]
-        text = str(self.processor.apply_chat_template(messages, tokenize=False, add_generation_prompt=True))
+        text = render_chat(self.processor, messages)
         if text.count(_SENTINEL) != 1:
             raise UserError(
                 f"expected a chat template that renders the instruction once, it does {text.count(_SENTINEL)} times; "
@@ -161,6 +160,40 @@ class PromptEncoder:
         encoded = self.processor(text=texts, images=images, padding=True, add_special_tokens=False, return_tensors="pt")
         return dict(encoded)
 
+    def rows(
+        self,
+        instructions: Sequence[str],
+        references: Sequence[Sequence[Image.Image]],
+        candidates: Sequence[Image.Image],
+    ) -> list[Row]:
+        """Return what :meth:`encode` pads, prompt by prompt; a picture that comes again is preprocessed once.
+
+        Raises:
+            ValueError: when a picture has an impossible shape, or a prompt does not hold the end token exactly once.
+        """
+        picture = self.inputs.pictures()
+        rows = []
+        try:
+            for text, sources, candidate in zip(instructions, references, candidates, strict=True):
+                pictures = [picture(image) for image in (*sources, candidate)]
+                rows.append(self.inputs.row(self.render(text, len(sources)), pictures))
+        except UnreadableImageError as error:
+            raise ValueError(str(error)) from error
+        self._check_counts([row.ids.count(self.end_marker_id) for row in rows])
+        return rows
+
+    @cached_property
+    def inputs(self) -> InputEncoder:
+        """Makes the inputs of rows."""
+        return InputEncoder(self.processor)
+
+    def _check_counts(self, counts: list[int]) -> None:
+        if any(count != 1 for count in counts):
+            raise ValueError(
+                f"expected the end token {self.template.end_marker!r} once per prompt, got {counts} times; "
+                "choose an end token that the chat template does not use"
+            )
+
     def end_positions(self, inputs: dict[str, Tensor]) -> Tensor:
         """Return where each row's end token stands [rows], by its id, so that padding does not matter.
 
@@ -168,10 +201,5 @@ class PromptEncoder:
             ValueError: when a row has none or several.
         """
         found = (inputs["input_ids"] == self.end_marker_id) & inputs["attention_mask"].bool()
-        counts = found.sum(dim=1)
-        if not bool((counts == 1).all()):
-            raise ValueError(
-                f"expected the end token {self.template.end_marker!r} once per prompt, got {counts.tolist()} times; "
-                "choose an end token that the chat template does not use"
-            )
+        self._check_counts(found.sum(dim=1).tolist())
         return found.to(torch.int64).argmax(dim=1)

@@ -20,7 +20,7 @@ import torch
 from peft import PeftModel
 from PIL import Image
 from torch import Tensor, nn
-from transformers import AutoModelForImageTextToText, PreTrainedModel
+from transformers import PreTrainedModel
 
 from gnomon.errors import UserError
 from rm.gaussian import log_odds
@@ -42,9 +42,10 @@ from rm.storage import (
     save_head,
     write_card,
 )
+from rm.vlm.inputs import Row
+from rm.vlm.loading import DTYPES, Quantize, load_vlm, stock_model
+from rm.vlm.prefix import batches, windows
 from rm.vlm.processor import load_processor
-
-DTYPES = {"float32": torch.float32, "bfloat16": torch.bfloat16, "float16": torch.float16}
 
 
 @dataclass(frozen=True)
@@ -82,6 +83,7 @@ class RewardModel(nn.Module):
         base: where the base model came from.
         temperatures: per dimension, what differences are divided by before they are log-odds; fitted on validation
             data, and empty before that.
+        quantize: "nf4" where the base's language model is kept in four bits a weight.
     """
 
     def __init__(
@@ -94,6 +96,7 @@ class RewardModel(nn.Module):
         lora: LoraOptions | None,
         dtype: str,
         uncertainty: bool = False,
+        quantize: Quantize | None = None,
     ) -> None:
         """Put the parts together; the heads are drawn from torch's generator."""
         super().__init__()
@@ -106,6 +109,7 @@ class RewardModel(nn.Module):
         self.lora = lora
         self.dtype_name = dtype
         self.temperatures: dict[str, float] = {}
+        self.quantize = quantize
         width = int(vlm.config.get_text_config().hidden_size)
         self.head = ScoreHead(width, len(self.dimensions), uncertainty=uncertainty)
 
@@ -119,6 +123,7 @@ class RewardModel(nn.Module):
         template: PromptTemplate | None = None,
         dtype: str = "float32",
         uncertainty: bool = False,
+        quantize: Quantize | None = None,
         seed: int = 0,
     ) -> RewardModel:
         """Put fresh heads, and an adapter if asked for, on a base model; everything else is frozen.
@@ -130,18 +135,28 @@ class RewardModel(nn.Module):
             template: the prompt; None for the default one.
             dtype: of the base model: "float32", "bfloat16" or "float16". Heads and adapter are float32.
             uncertainty: whether every score comes with a standard deviation.
+            quantize: "nf4" keeps the base's language model in four bits a weight (QLoRA); None as it is.
             seed: of heads and adapter.
 
         Raises:
             UserError: when the base is missing or no such model, or `lora` matches nothing.
         """
         name = resolve_base(str(base))
-        vlm = _load_vlm(name, dtype)
+        vlm = load_vlm(name, dtype, quantize=quantize)
         encoder = PromptEncoder(load_processor(name, vlm.config), template or PromptTemplate())
         with _seeded(seed):
             vlm.requires_grad_(False)
             adapted = vlm if lora is None else add_lora(vlm, lora)
-            model = cls(adapted, encoder, dimensions, base=name, lora=lora, dtype=dtype, uncertainty=uncertainty)
+            model = cls(
+                adapted,
+                encoder,
+                dimensions,
+                base=name,
+                lora=lora,
+                dtype=dtype,
+                uncertainty=uncertainty,
+                quantize=quantize,
+            )
             return model.eval()
 
     @classmethod
@@ -163,7 +178,7 @@ class RewardModel(nn.Module):
                 f"{folder} was trained on another base model than the one in {name} (fingerprint {found[:12]}, "
                 f"expected {manifest.base_fingerprint[:12]}); give the right one as base"
             )
-        vlm: PreTrainedModel | PeftModel = _load_vlm(name, manifest.dtype)
+        vlm: PreTrainedModel | PeftModel = load_vlm(name, manifest.dtype, quantize=manifest.quantize)
         template = PromptTemplate(manifest.template, manifest.end_marker)
         encoder = PromptEncoder(load_processor(str(folder), vlm.config), template)
         manifest.check_hashes(folder, encoder)
@@ -179,6 +194,7 @@ class RewardModel(nn.Module):
             lora=lora,
             dtype=manifest.dtype,
             uncertainty=manifest.uncertainty,
+            quantize=manifest.quantize,
         )
         load_head(model.head, folder)
         model.temperatures = dict(manifest.temperatures)
@@ -202,12 +218,16 @@ class RewardModel(nn.Module):
         }
         # `.model` is everything below the language-model head, which is not needed.
         hidden: Tensor = self._stock().model(**moved, use_cache=False).last_hidden_state
+        return self._read(hidden, positions)
+
+    def _read(self, hidden: Tensor, positions: Tensor) -> Scores:
+        """Return the scores that stand at `positions` of `hidden` [rows, tokens, hidden]."""
         rows = torch.arange(hidden.shape[0], device=hidden.device)
         return self.head.read(hidden[rows, positions.to(hidden.device)])
 
     def _stock(self) -> Any:
         """Return the vision-language model as transformers knows it, adapter layers inside."""
-        return self.vlm.get_base_model() if isinstance(self.vlm, PeftModel) else self.vlm
+        return stock_model(self.vlm)
 
     def checkpoint_activations(self) -> None:
         """Compute activations twice in training instead of keeping them: less memory, about a third more time."""
@@ -247,6 +267,7 @@ class RewardModel(nn.Module):
         references: Sequence[Image.Image],
         candidates: Sequence[Image.Image],
         batch_size: int = 16,
+        share_prefix: bool = True,
     ) -> ScoreOutput:
         """Score candidates of one instruction.
 
@@ -255,6 +276,8 @@ class RewardModel(nn.Module):
             references: source pictures, RGB, any number.
             candidates: edited pictures, RGB.
             batch_size: candidates per forward; it does not change the scores.
+            share_prefix: read what the prompts of one instruction and its references begin with once; it does not
+                change the scores either.
         """
         count = len(candidates)
         return self.score_batch(
@@ -262,6 +285,7 @@ class RewardModel(nn.Module):
             references=[references] * count,
             candidates=candidates,
             batch_size=batch_size,
+            share_prefix=share_prefix,
         )
 
     def score_batch(
@@ -271,6 +295,7 @@ class RewardModel(nn.Module):
         references: Sequence[Sequence[Image.Image]],
         candidates: Sequence[Image.Image],
         batch_size: int = 16,
+        share_prefix: bool = True,
     ) -> ScoreOutput:
         """Score one candidate per row; see :meth:`score`. The values are on the CPU, in the rows' order.
 
@@ -282,13 +307,36 @@ class RewardModel(nn.Module):
                 "expected lists of equal length, got "
                 f"{len(instructions)} instructions, {len(references)} references and {len(candidates)} candidates"
             )
+        groups = [(text, *map(id, sources)) for text, sources in zip(instructions, references, strict=True)]
         parts: list[Scores] = []
         with self._evaluating(), torch.no_grad():
-            for start in range(0, len(candidates), batch_size):
-                rows = slice(start, start + batch_size)
-                inputs = self.encoder.encode(instructions[rows], references[rows], candidates[rows])
-                parts.append(self(inputs))
+            for window in windows(groups, 4 * batch_size):
+                part = slice(window.start, window.stop)
+                rows = self.encoder.rows(instructions[part], references[part], candidates[part])
+                parts.append(self._score_rows(rows, instructions[part], batch_size, share_prefix))
         return self._output(parts)
+
+    def _score_rows(
+        self, rows: Sequence[Row], instructions: Sequence[str], batch_size: int, share_prefix: bool
+    ) -> Scores:
+        """Return scores on the CPU, in the rows' order; rows that differ in the candidate alone share their start."""
+        mean, log_sigma = torch.zeros(2, len(rows), len(self.dimensions))
+        backbone = self._stock().model
+        groups = [
+            (text, *(picture.key for picture in row.pictures[:-1]))
+            for text, row in zip(instructions, rows, strict=True)
+        ]
+        ends = [row.ids.index(self.encoder.end_marker_id) for row in rows]
+        for batch in batches(
+            backbone, self.encoder.inputs, rows, groups, ends, batch_size=batch_size, share=share_prefix
+        ):
+            hidden = backbone(**batch.inputs).last_hidden_state
+            positions = torch.tensor([ends[index] - batch.offset for index in batch.indices])
+            scores = self._read(hidden, positions)
+            mean[list(batch.indices)] = scores.mean.cpu()
+            if scores.log_sigma is not None:
+                log_sigma[list(batch.indices)] = scores.log_sigma.cpu()
+        return Scores(mean, log_sigma if self.head.uncertainty else None)
 
     def _output(self, parts: Sequence[Scores]) -> ScoreOutput:
         """Put the batches' scores together."""
@@ -323,8 +371,14 @@ class RewardModel(nn.Module):
                 it needs nothing else.
 
         Raises:
-            UserError: when the folder holds something else or cannot be written.
+            UserError: when the folder holds something else or cannot be written, or the base is quantized and to be
+                included: an adapter that was trained on four bits is not merged into them without loss.
         """
+        if include_base and self.quantize:
+            raise UserError(
+                f"expected a base in full precision to include, this one is quantized ({self.quantize}); save the "
+                "adapter alone"
+            )
         with replace_folder(Path(folder)) as temporary:
             base = self._write_weights(temporary, include_base)
             save_head(self.head, temporary / HEAD_FILE)
@@ -340,6 +394,7 @@ class RewardModel(nn.Module):
                 dtype=self.dtype_name,
                 uncertainty=self.head.uncertainty,
                 temperatures=self.temperatures,
+                quantize=self.quantize,
                 lora=None if self.lora is None or include_base else asdict(self.lora),
             )
             (temporary / MANIFEST).write_text(manifest.model_dump_json(indent=2) + "\n", encoding="utf-8")
@@ -360,24 +415,12 @@ class RewardModel(nn.Module):
 
 def weights_hash(model: RewardModel) -> str:
     """Return the sha256 (hex) of what was trained, and the fingerprint of the base below it."""
-    digest = hashlib.sha256(base_fingerprint(model.base).encode())
+    digest = hashlib.sha256((base_fingerprint(model.base) + (model.quantize or "")).encode())
     for name, value in sorted(model.state_dict().items()):
         if name.startswith("head.") or ".lora_" in name:
             digest.update(name.encode())
             digest.update(value.detach().float().cpu().numpy().tobytes())
     return digest.hexdigest()
-
-
-def _load_vlm(name: str, dtype: str) -> PreTrainedModel:
-    if dtype not in DTYPES:
-        raise UserError(f"expected dtype {', '.join(DTYPES)}, got {dtype!r}")
-    try:
-        model: PreTrainedModel = AutoModelForImageTextToText.from_pretrained(name, dtype=DTYPES[dtype])
-    except (OSError, ValueError) as error:
-        raise UserError(
-            f"expected a vision-language model that AutoModelForImageTextToText loads at {name}: {error}"
-        ) from error
-    return model
 
 
 @contextmanager

@@ -9,7 +9,7 @@ import uuid
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any, Literal, Protocol
 
 import safetensors.torch
 from pydantic import Field, ValidationError
@@ -55,6 +55,7 @@ class RewardModelManifest(Record):
     template_hash: str
     preprocessing_hash: str
     dtype: str
+    quantize: Literal["nf4"] | None = None
     lora: dict[str, Any] | None
     uncertainty: bool = False
     temperatures: dict[str, float] = Field(default_factory=dict)
@@ -197,6 +198,7 @@ def replace_folder(folder: Path) -> Iterator[Path]:
 def write_card(folder: Path, manifest: RewardModelManifest, notes: Mapping[str, Any]) -> None:
     """Write `README.md`, in place of the empty form that PEFT leaves."""
     lora = "none (heads only)" if manifest.lora is None else ", ".join(f"{k} {v}" for k, v in manifest.lora.items())
+    precision = manifest.dtype if manifest.quantize is None else f"{manifest.dtype}, {manifest.quantize}"
     lines = [
         "---",
         "library_name: gnomon",
@@ -210,7 +212,7 @@ def write_card(folder: Path, manifest: RewardModelManifest, notes: Mapping[str, 
         "order of scores under one instruction has a meaning.",
         "",
         f"- dimensions: {', '.join(manifest.dimensions)}",
-        f"- base model: `{manifest.base}` ({manifest.dtype}, frozen)",
+        f"- base model: `{manifest.base}` ({precision}, frozen)",
         f"- LoRA: {lora}",
         f"- heads: {'mean and standard deviation' if manifest.uncertainty else 'one score'} per dimension",
         *(

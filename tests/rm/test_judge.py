@@ -63,10 +63,13 @@ def test_values_are_the_models_scores(reward_model: RewardModel, world: Path, ma
 
 def test_several_metrics_cost_one_forward_row(reward_model: RewardModel, world: Path) -> None:
     rows: list[int] = []
-    reward_model.register_forward_pre_hook(lambda _, args: rows.append(args[0]["input_ids"].shape[0]))
+    backbone = reward_model._stock().model
+    backbone.register_forward_pre_hook(
+        lambda _, args, inputs: rows.append(inputs["input_ids"].shape[0]), with_kwargs=True
+    )
     judge = RewardModelJudge(reward_model)
     judge.judge([request(world, f"{k}.png", metric) for metric in judge.metrics for k in (1, 2)])
-    assert rows == [2]
+    assert rows == [1, 2], "the shared beginning once, then both candidates"
 
 
 def test_each_failure_is_a_status_at_its_place(reward_model: RewardModel, world: Path) -> None:

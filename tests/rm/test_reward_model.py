@@ -18,7 +18,7 @@ from transformers import AutoModelForImageTextToText
 from gnomon.errors import UserError
 from rm.lora import LoraOptions
 from rm.prompt import PromptTemplate
-from rm.reward_model import RewardModel, ScoreOutput
+from rm.reward_model import RewardModel, ScoreOutput, weights_hash
 
 Draw = Callable[..., Image.Image]
 
@@ -60,8 +60,12 @@ def test_scores_do_not_depend_on_the_padding_side(reward_model: RewardModel, mak
     values = {}
     for side in ("left", "right"):
         reward_model.encoder.processor.tokenizer.padding_side = side
-        values[side] = reward_model.score_batch(**_rows(make_picture)).values
+        with torch.no_grad():
+            values[side] = reward_model(reward_model.encoder.encode(**_rows(make_picture))).mean
     torch.testing.assert_close(values["left"], values["right"], atol=1e-5, rtol=0)
+    torch.testing.assert_close(
+        values["left"], reward_model.score_batch(**_rows(make_picture)).values, atol=1e-5, rtol=0
+    )
 
 
 def test_scores_depend_on_every_input(reward_model: RewardModel, make_picture: Draw) -> None:
@@ -304,3 +308,92 @@ def test_an_uncertain_head_starts_equally_unsure_of_everything(base_folder: Path
     assert output.sigmas is not None
     assert (output.sigmas == 1).all()
     assert len(set(output.values[:, 0].tolist())) > 1
+
+
+def test_a_shared_beginning_changes_no_score(reward_model: RewardModel, make_picture: Draw) -> None:
+    """Two sources with several candidates each, in turns, and a row of its own kind."""
+    model = _train_a_little(reward_model)
+    draw = make_picture
+    sources: list[list[Image.Image]] = [[draw(1), draw(2, (48, 32))], [draw(3)], []]
+    rows: dict[str, Any] = {
+        "instructions": ["make the circle red", "remove a square", "make the circle red"] * 4 + ["add"],
+        "references": [*sources * 4, sources[0]],
+        "candidates": [draw(20 + k, (32 + 16 * (k % 3), 32)) for k in range(13)],
+    }
+    expected = model.score_batch(**rows, batch_size=1, share_prefix=False).values
+    assert expected.std(dim=0).min() > 1e-2
+    seen: list[tuple[int, int]] = []
+    backbone: Any = model._stock().model
+    backbone.register_forward_pre_hook(
+        lambda _, args, inputs: seen.append((inputs["input_ids"].shape[0], inputs["image_grid_thw"].shape[0])),
+        with_kwargs=True,
+    )
+    for size in (2, 16):
+        seen.clear()
+        found = model.score_batch(**rows, batch_size=size).values
+        torch.testing.assert_close(found, expected, atol=1e-4, rtol=0)
+    # Of two sources the pictures run once, and behind them four candidates; rows without sources and the odd one whole.
+    assert seen == [(1, 2), (4, 4), (1, 1), (4, 4), (5, 7)]
+
+
+def test_rows_are_what_the_processor_makes_of_the_prompts(reward_model: RewardModel, make_picture: Draw) -> None:
+    encoder, rows = reward_model.encoder, _rows(make_picture)
+    encoder.processor.tokenizer.padding_side = "right"
+    expected = encoder.encode(**rows)
+    found = encoder.inputs.collate(encoder.rows(**rows))
+    assert set(found) == set(expected)
+    for name, value in expected.items():
+        assert torch.equal(found[name], value), name
+
+
+def test_an_impossible_picture_is_refused_before_anything_is_scored(
+    reward_model: RewardModel, make_picture: Draw
+) -> None:
+    with pytest.raises(ValueError, match="6000 x 4"):
+        reward_model.score(instruction="add", references=[], candidates=[make_picture(1), Image.new("RGB", (6000, 4))])
+
+
+@pytest.fixture(scope="module")
+def four_bit_model(base_folder: Path) -> RewardModel:
+    pytest.importorskip("bitsandbytes")
+    lora = LoraOptions(r=4, alpha=16, targets="language+vision")
+    return RewardModel.from_base(base_folder, lora=lora, dtype="bfloat16", quantize="nf4", seed=3)
+
+
+def test_four_bits_are_for_the_language_model_alone_and_what_is_trained_is_float32(
+    four_bit_model: RewardModel,
+) -> None:
+    # Adapted layers wrap theirs, whose class is bitsandbytes'.
+    four_bits = {name for name, module in four_bit_model.named_modules() if type(module).__name__ == "Linear4bit"}
+    four_bits = {name for name in four_bits if name.endswith("base_layer")}
+    assert len(four_bits) == 2 * 7
+    assert all("language_model" in name for name in four_bits)
+    trained = [parameter for parameter in four_bit_model.parameters() if parameter.requires_grad]
+    assert len(trained) > 2 * 7
+    assert {parameter.dtype for parameter in trained} == {torch.float32}
+
+
+def test_a_four_bit_model_learns_and_scores_the_same_after_a_trip_through_the_disk(
+    four_bit_model: RewardModel, base_folder: Path, make_picture: Draw, tmp_path: Path
+) -> None:
+    model = _train_a_little(four_bit_model)
+    rows = _rows(make_picture)
+    model.train()
+    model(model.encoder.encode(**rows)).mean.square().sum().backward()
+    silent = [name for name, p in model.named_parameters() if p.requires_grad and (p.grad is None or not p.grad.any())]
+    assert silent == []
+    model.eval()
+    before = model.score_batch(**rows).values
+    model.save_pretrained(tmp_path / "saved")
+    assert json.loads((tmp_path / "saved/reward_model.json").read_text())["quantize"] == "nf4"
+    assert "nf4" in (tmp_path / "saved/README.md").read_text()
+    loaded = RewardModel.from_pretrained(tmp_path / "saved")
+    assert loaded.quantize == "nf4"
+    assert torch.equal(loaded.score_batch(**rows).values, before)
+    exact = RewardModel.from_base(base_folder, lora=model.lora, seed=3)
+    exact.load_state_dict({k: v for k, v in model.state_dict().items() if "lora_" in k or "head." in k}, strict=False)
+    difference = (exact.score_batch(**rows).values - before).abs()
+    assert 1e-3 < difference.max() < 1.5, "four bits are close to full precision, and not the same"
+    assert weights_hash(model) != weights_hash(exact)
+    with pytest.raises(UserError, match="quantized"):
+        model.save_pretrained(tmp_path / "whole", include_base=True)

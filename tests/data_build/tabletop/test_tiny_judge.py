@@ -26,3 +26,23 @@ def test_what_is_saved_loads_as_any_vision_language_model_and_as_a_judge(tmp_pat
     )
     assert scores.values.shape == (2, 4)
     assert not torch.equal(scores.values[0], scores.values[1])
+
+
+def test_candidates_of_one_source_share_their_beginning_at_equal_scores_in_the_shipped_judge(repository: Path) -> None:
+    model = RewardModel.from_base(repository / "data_build/tabletop/models/judge")
+    source = draw(Scene("white", (Shape("circle", "red", "large", 1, 1),)))
+    colours = ("red", "green", "blue", "yellow")
+    candidates = [
+        draw(Scene("white", (Shape("circle", colour, "large", row, column),)))
+        for colour in colours
+        for row in (0, 1)
+        for column in (0, 2)
+    ]
+    shared, whole = (
+        model.score(
+            instruction="make the red circle blue", references=[source], candidates=candidates, share_prefix=share
+        ).values
+        for share in (True, False)
+    )
+    assert whole.std(dim=0).min() > 1e-2
+    torch.testing.assert_close(shared, whole, atol=1e-4, rtol=0)

@@ -5,13 +5,14 @@ from __future__ import annotations
 import json
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 from PIL import Image
 from transformers import AutoConfig, AutoTokenizer, BertConfig, CLIPProcessor, Qwen3VLProcessor
 
 from gnomon.errors import UserError
-from rm.vlm.processor import image_only, load_processor
+from rm.vlm.processor import control_tokens, image_only, load_processor
 
 
 def test_the_saved_files_name_the_original_class(base_folder: Path) -> None:
@@ -44,3 +45,19 @@ def test_other_models_and_missing_files_are_the_users_problem(base_folder: Path,
     AutoTokenizer.from_pretrained(base_folder).save_pretrained(tmp_path)
     with pytest.raises(UserError, match="files of a Qwen3VLProcessor"):
         load_processor(str(tmp_path), AutoConfig.from_pretrained(base_folder))
+
+
+@pytest.mark.parametrize(("family", "setting"), [("smolvlm", "image_seq_len"), ("gemma4", "image_seq_length")])
+def test_a_processor_keeps_its_settings_without_its_video_and_audio_parts(
+    family: str, setting: str, checkpoint: Callable[[str], Path]
+) -> None:
+    processor: Any = load_processor(str(checkpoint(family)), AutoConfig.from_pretrained(checkpoint(family)))
+    assert getattr(processor, setting) == {"smolvlm": 4, "gemma4": 70}[family]
+    assert not hasattr(processor, "video_processor")
+    assert not hasattr(processor, "feature_extractor")
+
+
+def test_the_longest_control_token_is_found_first_and_more_can_be_named(checkpoint: Callable[[str], Path]) -> None:
+    processor = load_processor(str(checkpoint("gemma4")), AutoConfig.from_pretrained(checkpoint("gemma4")))
+    pattern = control_tokens(processor, "END")
+    assert pattern.sub(" ", "a<|image|>b<|image>cENDd<eos>") == "a b c d<eos>"
