@@ -1,4 +1,4 @@
-"""Means with honest error bars: the percentile cluster bootstrap and its paired form.
+"""Means with honest error bars: the percentile cluster bootstrap and its paired form, and McNemar's exact test.
 
 Values of one cluster (candidates of one case, pairs of one instruction) are not independent, so whole clusters
 are drawn with replacement and never single values. The statistic is the mean over all values, which weighs a
@@ -12,7 +12,7 @@ why evaluations need it: Miller, *Adding Error Bars to Evals* (arXiv 2411.00640)
 With few clusters (below some 20) a percentile interval is narrower than it should be; `Estimate.num_clusters` is
 reported so that a reader sees it. One cluster says nothing about the spread between clusters: there is no interval.
 
-Numpy only, float64, and equal for equal seeds.
+Float64, and equal for equal seeds.
 """
 
 from __future__ import annotations
@@ -22,6 +22,7 @@ from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
+from scipy.stats import binomtest
 
 DRAWS_AT_ONCE = 2_000_000  # bounds the memory of the resampling at some 50 MB, for any number of clusters
 
@@ -100,6 +101,41 @@ def paired_difference(
     if first.shape != second.shape:
         raise ValueError(f"expected pairs, got {len(first)} values before and {len(second)} after")
     return cluster_bootstrap(second - first, clusters, seed=seed, num_resamples=num_resamples, level=level)
+
+
+@dataclass(frozen=True)
+class McNemar:
+    """Whether two judges that answered the same items differ in how many they get right.
+
+    Attributes:
+        only_first: items that the first one alone gets right.
+        only_second: items that the second one alone gets right.
+        p_value: two-sided and exact; None where they never differ, which tells nothing. It takes items as independent:
+            where they come in clusters, the interval of :func:`paired_difference` is the honest one.
+    """
+
+    only_first: int
+    only_second: int
+    p_value: float | None
+
+
+def mcnemar(first: ArrayLike, second: ArrayLike) -> McNemar:
+    """Return McNemar's exact test (McNemar 1947; the binomial form is Dixon and Mood's sign test).
+
+    Args:
+        first: whether the first judge is right [n].
+        second: whether the second judge is right [n].
+
+    Raises:
+        ValueError: for unequal lengths.
+    """
+    ours, theirs = np.asarray(first, dtype=bool), np.asarray(second, dtype=bool)
+    if ours.shape != theirs.shape or ours.ndim != 1:
+        raise ValueError(f"expected pairs, got shapes {ours.shape} and {theirs.shape}")
+    only_first, only_second = int((ours & ~theirs).sum()), int((~ours & theirs).sum())
+    differing = only_first + only_second
+    p_value = float(binomtest(only_first, differing, 0.5).pvalue) if differing else None
+    return McNemar(only_first, only_second, p_value)
 
 
 def _checked(values: ArrayLike, name: str) -> NDArray[np.float64]:

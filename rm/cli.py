@@ -32,6 +32,7 @@ def evaluate(
     out: str,
     min_margin: float | list[float] | None = None,
     against: str | None = None,
+    sanity: int = 0,
     base: str | None = None,
     template: str | None = None,
     batch_size: int = 16,
@@ -46,12 +47,15 @@ def evaluate(
     Run again with the same arguments, it scores only what is missing.
 
     Args:
-        judge: folder of a reward model, or of a base model (scored by its own "yes" against "no", a yardstick), or the
-            name of a control judge: always-first, random, majority.
+        judge: folder of a reward model, or of a base model (scored by its own "yes" against "no", a yardstick); or a
+            YAML file with class_path and init_args of any judge; or the name of a control judge: always-first, random,
+            majority.
         data: folder with comparisons.jsonl.
         out: run folder.
         min_margin: also give figures for pairs at least this far apart; one number or a list.
         against: run folder of another judge on the same data, for the paired difference of accuracies.
+        sanity: also spoil the edits of so many comparisons (black, blurred, foreign, ...); a judge that some kind of it
+            never moves is an error.
         base: where the reward model's base is, when it has moved.
         template: prompt of a base model without a reward model's manifest.
         batch_size: candidates per forward pass.
@@ -60,11 +64,17 @@ def evaluate(
         limit: only the first so many comparisons.
         seed: of the bootstrap and of the random judge.
     """
-    from rm.evaluate import format_table, read_judged, run_evaluation
+    from rm.evaluate import check_sanity, format_table, more_lines, read_judged, run_evaluation
     from rm.scorers import make_scorer
 
     margins = [min_margin] if isinstance(min_margin, float) else min_margin or []
-    config: dict[str, object] = {"judge": judge, "data": data, "min_margin": margins, "against": against}
+    config: dict[str, object] = {
+        "judge": judge,
+        "data": data,
+        "min_margin": margins,
+        "against": against,
+        "sanity": sanity,
+    }
     config |= {"base": base, "template": template, "language": language, "limit": limit}
     items = read_judged(data, limit=limit)
     scorer = make_scorer(
@@ -79,10 +89,11 @@ def evaluate(
         seed=seed,
     )
     results = run_evaluation(
-        scorer, items, data=data, out=out, config=config, seed=seed, min_margins=margins, against=against
+        scorer, items, data=data, out=out, config=config, seed=seed, min_margins=margins, against=against, sanity=sanity
     )
-    print(format_table(results))
+    print("\n".join([format_table(results), *more_lines(results)]))
     print(f"written to {Path(out) / 'results.json'}")
+    check_sanity(results)
 
 
 def merge(*, model: str, out: str, base: str | None = None) -> None:

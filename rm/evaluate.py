@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -19,9 +19,18 @@ from gnomon.hashing import file_hash, stable_hash
 from gnomon.jsonl import read_records
 from gnomon.progress import track
 from gnomon.runs import SAMPLES, RunFolder
-from gnomon.statistics import paired_difference
+from gnomon.statistics import mcnemar, paired_difference
+from rm.controls import CONTROLS, control_differences
 from rm.metrics import pair_figures
-from rm.scorers import JudgedComparison, PairSample, PairScorer, judged_dimensions, read_judged
+from rm.sanity import blind_spots, react, spoil
+from rm.scorers import (
+    JudgedComparison,
+    PairSample,
+    PairScorer,
+    PointwiseScorer,
+    judged_dimensions,
+    read_judged,
+)
 
 __all__ = ["format_table", "read_judged", "run_evaluation"]
 
@@ -39,6 +48,7 @@ def run_evaluation(
     seed: int = 0,
     min_margins: Sequence[float] = (),
     against: str | Path | None = None,
+    sanity: int = 0,
 ) -> dict[str, Any]:
     """Score what the run folder does not hold yet, and write and return `results.json`.
 
@@ -51,6 +61,7 @@ def run_evaluation(
         seed: of the bootstrap.
         min_margins: figures are also given for pairs at least so far apart.
         against: run folder of another judge on the same data, for a paired difference.
+        sanity: comparisons to make the sanity set of, see :mod:`rm.sanity`; 0 for none.
 
     Raises:
         UserError: when the folder belongs to another run, or `against` has no pair in common.
@@ -73,7 +84,7 @@ def run_evaluation(
         # In the data's order, whatever order a killed run left behind.
         by_key = {sample.key: sample for sample in run.read(PairSample)}
         samples = [by_key[key] for item in items for key in sorted(_keys(item, dimensions))]
-        results = {
+        results: dict[str, Any] = {
             "judge": scorer.name,
             "judge_fingerprint": scorer.fingerprint,
             "data": str(data),
@@ -86,6 +97,12 @@ def run_evaluation(
                 name: _tables([s for s in samples if s.dimension == name], min_margins, seed) for name in dimensions
             },
         }
+        results["baselines"] = _baselines(items, dimensions, seed)
+        if consistency := _swap_consistency(samples):
+            results["swap_consistency"] = consistency
+        if sanity and isinstance(scorer, PointwiseScorer):
+            spoilt = spoil(items, Path(data), run.path / "sanity", limit=sanity)
+            results["sanity"] = react(scorer.judge, spoilt, Path(data), metrics=dimensions, seed=seed)
         if against is not None:
             results["against"] = {"run": str(against), "strict": _against(samples, Path(against), seed)}
         run.write_json("results.json", results)
@@ -134,27 +151,94 @@ def _against(samples: Sequence[PairSample], other: Path, seed: int) -> dict[str,
         rows.setdefault(sample.dimension, []).append((paired.correct, sample.correct, sample.group_id))
     if not rows:
         raise UserError(f"expected a run on the same pairs in {other}, it has none of them; choose another --against")
-    differences = {}
+    compared = {}
     for name, triples in rows.items():
         before, after, groups = zip(*triples, strict=True)
-        differences[name] = paired_difference(np.array(before, float), np.array(after, float), groups, seed=seed)
-    return {name: vars(estimate) for name, estimate in differences.items()}
+        difference = paired_difference(np.array(before, float), np.array(after, float), groups, seed=seed)
+        compared[name] = {**vars(difference), "mcnemar": vars(mcnemar(before, after))}
+    return compared
+
+
+def _baselines(items: Sequence[JudgedComparison], dimensions: Sequence[str], seed: int) -> dict[str, dict[str, Any]]:
+    """Return the strict accuracy, per dimension, of judges that do not look."""
+    pairs = [pair for item in items for pair in item.pairs]
+    groups = np.array([pair.group_id for pair in pairs], dtype=np.str_)
+    table: dict[str, dict[str, Any]] = {}
+    for control in CONTROLS:
+        differences = control_differences(control, pairs, dimensions, seed=seed)
+        for name in dimensions:
+            labels = np.array([pair.labels.get(name, math.nan) for pair in pairs], dtype=np.float64)
+            said = np.array([row[name] for row in differences], dtype=np.float64)
+            figures = pair_figures(said, labels, groups, seed=seed)
+            kept = ("n", "strict", "ci_low", "ci_high", "tie_rule")
+            table.setdefault(control, {})[name] = {key: getattr(figures, key) for key in kept}
+    return table
+
+
+def _swap_consistency(samples: Sequence[PairSample]) -> dict[str, dict[str, Any]]:
+    """Return, per dimension, the share of pairs on which a judge that is asked in both orders agrees with itself."""
+    asked: dict[str, list[bool]] = {}
+    for sample in samples:
+        if sample.consistent is not None:
+            asked.setdefault(sample.dimension, []).append(sample.consistent)
+    return {name: {"n": len(values), "share": sum(values) / len(values)} for name, values in asked.items()}
 
 
 def format_table(results: dict[str, Any]) -> str:
     """Return the figures as lines for a terminal, one per dimension and restriction."""
-    header = ("dimension", "pairs", "n", "strict", "95 %", "half", "ties", "tie rule", "failed")
+    header = ("dimension", "pairs", "n", "strict", "95 %", "half", "ties", "tie rule", "ece", "failed")
     lines = [header]
     for name, tables in results["dimensions"].items():
         for restriction, figures in tables.items():
-            low, high = figures["ci_low"], figures["ci_high"]
-            interval = "-" if low is None else f"{low:.3f}..{high:.3f}"
-            shares = [_share(figures[key]) for key in ("half_credit", "tie_rate", "tie_rule")]
+            interval = _interval(figures)
+            shares = [_share(figures.get(key)) for key in ("half_credit", "tie_rate", "tie_rule", "ece")]
             strict, failures = _share(figures["strict"]), str(figures["failures"])
             lines.append((name, restriction, str(figures["n"]), strict, interval, *shares, failures))
+    for control, by_name in results.get("baselines", {}).items():
+        for name, figures in by_name.items():
+            cells = (str(figures["n"]), _share(figures["strict"]), _interval(figures))
+            lines.append((name, f"({control})", *cells, "", "", _share(figures["tie_rule"]), "", ""))
     widths = [max(len(line[column]) for line in lines) for column in range(len(header))]
     return "\n".join("  ".join(cell.ljust(width) for cell, width in zip(line, widths, strict=True)) for line in lines)
 
 
+def _interval(figures: Mapping[str, Any]) -> str:
+    low, high = figures["ci_low"], figures["ci_high"]
+    return "-" if low is None else f"{low:.3f}..{high:.3f}"
+
+
 def _share(value: float | None) -> str:
     return "-" if value is None else f"{value:.3f}"
+
+
+def more_lines(results: dict[str, Any]) -> list[str]:
+    """Return what stands below the table: the other judge, both orders, the sanity set."""
+    lines = [
+        f"{name}: {row['value']:+.3f} against {results['against']['run']}"
+        + ("" if row["ci_low"] is None else f" ({row['ci_low']:+.3f}..{row['ci_high']:+.3f})")
+        + f", n {row['n']}; McNemar {row['mcnemar']['only_second']} : {row['mcnemar']['only_first']}"
+        + ("" if row["mcnemar"]["p_value"] is None else f", p {row['mcnemar']['p_value']:.2g}")
+        for name, row in results.get("against", {}).get("strict", {}).items()
+    ]
+    lines += [
+        f"{name}: both orders agree on {row['share']:.3f} of {row['n']} pairs"
+        for name, row in results.get("swap_consistency", {}).items()
+    ]
+    for name, by_kind in results.get("sanity", {}).items():
+        shown = ", ".join(f"{kind} {_share(row['lower'])} (n {row['n']})" for kind, row in by_kind.items())
+        lines.append(f"{name}: share of spoilt edits that score lower: {shown}")
+    return lines
+
+
+def check_sanity(results: dict[str, Any]) -> None:
+    """Refuse a judge that some kind of spoilt edit never moves.
+
+    Raises:
+        UserError: names the kinds.
+    """
+    if blind := blind_spots(results.get("sanity", {})):
+        raise UserError(
+            f"{results['judge']} gives every edit the same score when it is spoilt in this way: {', '.join(blind)}; it "
+            "does not see what it judges. Check that its adapter, the pictures and the instruction arrive (the figures "
+            "are in results.json, under sanity)"
+        )

@@ -43,6 +43,7 @@ class PairSample(Record):
         correct: by the tie rule; None where there is no difference.
         status: "ok", or what went wrong with the first candidate that could not be scored.
         reason: in words.
+        consistent: of a judge that is asked in both orders, whether the two agree; None for other judges.
     """
 
     pair_id: str
@@ -58,6 +59,7 @@ class PairSample(Record):
     correct: bool | None
     status: Status = "ok"
     reason: str | None = None
+    consistent: bool | None = None
 
     @property
     def key(self) -> tuple[str, str]:
@@ -161,6 +163,7 @@ def pair_sample(
     scores: tuple[float | None, float | None] | None = None,
     status: Status = "ok",
     reason: str | None = None,
+    consistent: bool | None = None,
 ) -> PairSample:
     """Return the sample of a pair in one dimension, with whether the judge's difference is right."""
     label = pair.labels[dimension]
@@ -178,6 +181,7 @@ def pair_sample(
         correct=None if difference is None else _predicted(difference) == label,
         status=status,
         reason=reason,
+        consistent=consistent,
     )
 
 
@@ -217,10 +221,13 @@ def make_scorer(
     """Return the scorer that a name or a folder stands for; the arguments are those of :func:`rm.cli.evaluate`.
 
     Raises:
-        UserError: when it is neither a control judge nor a folder with a reward model or a base model.
+        UserError: when it is neither a control judge, nor a judge's file, nor a folder with a reward model or a base
+            model.
     """
     if judge in CONTROLS:
         return ControlScorer(judge, items, judged_dimensions(items), seed=seed)
+    if Path(judge).suffix in (".yaml", ".yml"):
+        return _configured(judge, root)
     model: RewardModel | str = judge
     name = None
     if not (Path(judge) / MANIFEST).exists() and (Path(judge) / "config.json").exists():
@@ -230,3 +237,12 @@ def make_scorer(
         name = f"{Path(judge).resolve().name} (zero-shot yes or no)"
     scored = RewardModelJudge(model, name=name, base=base, batch_size=batch_size, language=language, device=device)
     return PointwiseScorer(scored, root)
+
+
+def _configured(file: str, root: Path) -> PairScorer:
+    """Return the scorer of a judge that a YAML file describes."""
+    from rm.judge_config import read_judge
+    from rm.scorers_judged import PairwiseScorer
+
+    found = read_judge(file)
+    return PairwiseScorer(found, root) if hasattr(found, "compare") else PointwiseScorer(found, root)

@@ -40,7 +40,13 @@ class PairwiseScorer:
         outcomes = self.judge.compare([self._request(*question) for question in asked])
         for (comparison, pair, dimension), outcome in zip(asked, outcomes, strict=True):
             yield pair_sample(
-                comparison, pair, dimension, _difference(outcome), status=outcome.status, reason=_reason(outcome)
+                comparison,
+                pair,
+                dimension,
+                _difference(outcome),
+                status=outcome.status,
+                reason=_reason(outcome),
+                consistent=None if outcome.label is None else not outcome.inconsistent,
             )
 
     def _request(self, comparison: Comparison, pair: Pair, dimension: str) -> PairwiseRequest:

@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import stats
 
-from gnomon.statistics import Estimate, cluster_bootstrap, paired_difference
+from gnomon.statistics import Estimate, McNemar, cluster_bootstrap, mcnemar, paired_difference
 
 numbers = st.floats(-1e3, 1e3, allow_nan=False, width=32)
 samples = st.lists(st.tuples(numbers, st.integers(0, 6)), min_size=1, max_size=30)
@@ -130,3 +130,26 @@ def test_same_seed_gives_the_same_estimate(sample: list[tuple[float, int]], seed
     values, clusters = zip(*sample, strict=True)
     first = cluster_bootstrap(values, clusters, seed=seed, num_resamples=100)
     assert cluster_bootstrap(values, clusters, seed=seed, num_resamples=100) == first
+
+
+def test_mcnemar_is_the_exact_test_by_hand() -> None:
+    """Eight items differ, one of them in the first one's favour: p = 2 * (1 + 8) / 2^8."""
+    first = [True] * 5 + [True] + [False] * 7 + [False] * 3
+    second = [True] * 5 + [False] + [True] * 7 + [False] * 3
+    found = mcnemar(first, second)
+    assert (found.only_first, found.only_second) == (1, 7)
+    assert found.p_value == pytest.approx(18 / 256)
+
+
+def test_mcnemar_of_equal_answers_says_nothing() -> None:
+    assert mcnemar([True, False], [True, False]) == McNemar(0, 0, None)
+    with pytest.raises(ValueError, match="pairs"):
+        mcnemar([True], [True, False])
+
+
+@given(st.lists(st.tuples(st.booleans(), st.booleans()), min_size=1, max_size=60))
+def test_mcnemar_does_not_depend_on_who_is_first(rows: list[tuple[bool, bool]]) -> None:
+    first, second = zip(*rows, strict=True)
+    ours, theirs = mcnemar(first, second), mcnemar(second, first)
+    assert (ours.only_first, ours.only_second) == (theirs.only_second, theirs.only_first)
+    assert ours.p_value == pytest.approx(theirs.p_value) if ours.p_value is not None else theirs.p_value is None

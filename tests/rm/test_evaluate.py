@@ -203,4 +203,59 @@ def test_the_table_shows_what_is_unknown_as_a_dash() -> None:
         "ci_high": None,
     }
     line = format_table({"dimensions": {"overall": {"all": figures}}}).splitlines()[1]
-    assert line.split() == ["overall", "all", "0", "-", "-", "-", "-", "-", "2"]
+    assert line.split() == ["overall", "all", "0", "-", "-", "-", "-", "-", "-", "2"]
+
+
+def test_baselines_stand_beside_every_judge(write_comparisons: Write, tmp_path: Path) -> None:
+    root = write_comparisons(tmp_path / "data", 12)
+    for judge in ("always-first", "random", "majority"):
+        evaluate(judge=judge, data=str(root), out=str(tmp_path / judge))
+    table = _results(tmp_path / "random")["baselines"]
+    for judge, by_name in table.items():
+        for name, figures in by_name.items():
+            alone = _results(tmp_path / judge)["dimensions"][name]["all"]
+            assert figures == {key: alone[key] for key in figures}
+
+
+def test_a_judge_of_a_file_that_prefers_a_side_is_found_out(
+    write_comparisons: Write, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    root = write_comparisons(tmp_path / "data", 3)
+    judge = tmp_path / "judge.yaml"
+    judge.write_text(
+        "class_path: rm.protocols.pairwise.PairwiseJudge\n"
+        "init_args:\n"
+        "  metrics: [overall]\n"
+        "  vlm:\n"
+        "    class_path: rm.vlm.scripted.ScriptedVLM\n"
+        """    init_args: {rule: always_first, answers: ['{"winner": "A"}', '{"winner": "B"}']}\n"""
+    )
+    evaluate(judge=str(judge), data=str(root), out=str(tmp_path / "run"))
+    results = _results(tmp_path / "run")
+    assert results["swap_consistency"] == {"overall": {"n": 9, "share": 0.0}}
+    assert results["dimensions"]["overall"]["all"]["tie_rate"] == 1.0
+    assert "both orders agree on 0.000 of 9 pairs" in capsys.readouterr().out
+
+
+def test_a_pointwise_judge_of_a_file_is_scored_like_any_other(write_comparisons: Write, tmp_path: Path) -> None:
+    root = write_comparisons(tmp_path / "data", 2)
+    judge = tmp_path / "judge.yaml"
+    judge.write_text(
+        "class_path: rm.protocols.rubric.RubricJudge\n"
+        "init_args:\n"
+        "  vlm: {class_path: rm.vlm.scripted.ScriptedVLM, init_args: {rule: always_yes}}\n"
+    )
+    evaluate(judge=str(judge), data=str(root), out=str(tmp_path / "run"))
+    results = _results(tmp_path / "run")
+    assert results["statuses"] == {"parse_error": 24}
+    assert results["dimensions"]["overall"]["all"]["failures"] == 6
+
+
+def test_mcnemar_stands_beside_the_paired_difference(write_comparisons: Write, tmp_path: Path) -> None:
+    root = write_comparisons(tmp_path / "data", 8)
+    evaluate(judge="always-first", data=str(root), out=str(tmp_path / "first"))
+    evaluate(judge="random", data=str(root), out=str(tmp_path / "random"), against=str(tmp_path / "first"))
+    row = _results(tmp_path / "random")["against"]["strict"]["overall"]
+    test = row["mcnemar"]
+    assert row["value"] == pytest.approx((test["only_second"] - test["only_first"]) / row["n"])
+    assert 0 < test["p_value"] <= 1
