@@ -60,7 +60,7 @@ COMMANDS: dict[tuple[str, ...], Command] = {
     ("rm", "fit"): Command("rm.cli:fit", "train a reward model on comparisons", takes_argv=True),
     ("rm", "eval"): Command("rm.cli:evaluate", "measure pair accuracy of a judge, with intervals"),
     ("rm", "merge"): Command("rm.cli:merge", "write a reward model with its adapter merged into the base"),
-    ("rm", "serve"): Command("rm.cli:serve", "serve a reward model over HTTP"),
+    ("rm", "serve"): Command("rm.cli:serve", "serve a judge or a vision-language model over HTTP"),
     ("rm", "parse"): Command("rm.cli:parse", "read saved replies of a judge again, without a model"),
     ("rl", "fit"): Command("rl.cli:fit", "train a generator's LoRA on a reward", takes_argv=True),
     ("rl", "rollout"): Command("rl.cli:rollout", "sample groups of candidates and score them"),

@@ -1,9 +1,11 @@
-"""`gnomon rm fit | eval | parse`. Heavy imports happen inside: `--help` of a command must stay fast."""
+"""The commands of `gnomon rm`. Heavy imports happen inside: `--help` of a command must stay fast."""
 
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Literal
+from typing import Any, Literal
+
+from gnomon.errors import UserError
 
 
 def fit(argv: list[str]) -> None:
@@ -114,9 +116,13 @@ def merge(*, model: str, out: str, base: str | None = None) -> None:
 
 def serve(
     *,
-    model: str,
+    model: str | None = None,
+    judge: str | None = None,
+    chat: str | None = None,
+    chat_adapter: str | None = None,
     base: str | None = None,
     device: str = "cpu",
+    dtype: Literal["float32", "bfloat16", "float16"] = "float32",
     host: str = "127.0.0.1",
     port: int = 8000,
     batch_size: int = 16,
@@ -125,28 +131,42 @@ def serve(
     max_body_megabytes: int = 64,
     api_key_variable: str | None = None,
 ) -> None:
-    """Serve a reward model over HTTP until interrupted.
+    """Serve a judge, a vision-language model, or both over HTTP until interrupted.
 
-    `POST /v1/score` takes pictures as JSON (see docs/serving.md), `GET /health` says what is served, `GET /metrics` is
-    for Prometheus.
+    `POST /v1/score` scores pictures (see docs/serving.md), `POST /v1/chat/completions` is OpenAI's API of a local
+    model, `GET /health` says what is served, `GET /metrics` is for Prometheus.
 
     Args:
-        model: folder of the reward model.
-        base: where its base model is now, when it has moved.
-        device: such as cpu or cuda.
+        model: folder of a reward model that scores.
+        judge: YAML file with class_path and init_args of a judge that scores, instead.
+        chat: vision-language model that chats: a folder or a name on the hub.
+        chat_adapter: folder of a LoRA adapter for it.
+        base: where the reward model's base is now, when it has moved.
+        device: of reward model and chat model, such as cpu or cuda.
+        dtype: of the chat model.
         host: address to listen at; only this machine can reach the default one.
         port: port to listen at; 0 takes a free one.
-        batch_size: pictures per forward pass, at most.
-        max_wait: seconds that a picture waits for others to share a forward pass with.
-        queue_size: pictures that may wait; clients that find no place are told to come back.
+        batch_size: pictures or conversations per forward pass, at most.
+        max_wait: seconds that one waits for others to share a forward pass with.
+        queue_size: how many may wait; clients that find no place are told to come back.
         max_body_megabytes: longest request.
         api_key_variable: name of the environment variable that holds the key that clients must send.
     """
     from rm.server.run import run
-    from rm.server.scoring import load_scorer
 
+    def load() -> tuple[Any, Any]:
+        from rm.server.scoring import load_scorer
+        from rm.vlm.local import LocalVLM
+
+        scorer = load_scorer(model=model, judge=judge, base=base, device=device)
+        if chat is None:
+            return scorer, None
+        return scorer, LocalVLM(chat, adapter=chat_adapter, dtype=dtype, device=device, batch_size=batch_size)
+
+    if model is None and judge is None and chat is None:
+        raise UserError("expected something to serve: give --model, --judge or --chat")
     run(
-        lambda: load_scorer(model, base=base, device=device),
+        load,
         host=host,
         port=port,
         batch_size=batch_size,

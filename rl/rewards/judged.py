@@ -12,12 +12,10 @@ from torch import Tensor
 
 from gnomon.errors import UserError
 from gnomon.hashing import stable_hash
-from gnomon.images import save_png
-from gnomon.records import Candidate, Case, Reference, Verdict
+from gnomon.records import Case, Verdict
 from rl.rewards.base import RewardOutput, checked_weights, weighted_sum
 from rm.judge import Judge, JudgeRequest
-
-_GENERATOR = "policy"
+from rm.judge_requests import write_requests
 
 
 class JudgeReward:
@@ -61,7 +59,7 @@ class JudgeReward:
             UserError: when the verdicts are not one per request, in the requests' order.
         """
         with tempfile.TemporaryDirectory(prefix="gnomon-judge-") as folder:
-            requests = _requests(Path(folder), tuple(self.weights), cases, references, images)
+            requests = write_requests(Path(folder), tuple(self.weights), cases, references, images)
             verdicts = self.judge.judge(requests)
         _check_order(self.name, requests, verdicts)
         values = torch.full((len(self.weights), len(images)), torch.nan, dtype=torch.float64)
@@ -76,33 +74,6 @@ class JudgeReward:
         breakdown: dict[str, Tensor] = dict(zip(self.weights, values, strict=True))
         failed = torch.tensor([row in reasons for row in range(len(images))], dtype=torch.bool)
         return RewardOutput(weighted_sum(breakdown, self.weights), breakdown, failed, reasons)
-
-
-def _requests(
-    folder: Path,
-    metrics: Sequence[str],
-    cases: Sequence[Case],
-    references: Sequence[list[Image]],
-    images: Sequence[Image],
-) -> list[JudgeRequest]:
-    """Write the pictures and ask about each of them, metric by metric, in order of rows."""
-    written: dict[int, str] = {}  # members of a group share their references; each is written once
-
-    def write(picture: Image) -> str:
-        if id(picture) not in written:
-            written[id(picture)] = f"{len(written)}.png"
-            save_png(picture, folder / written[id(picture)])
-        return written[id(picture)]
-
-    requests = []
-    for row, (case, pictures, image) in enumerate(zip(cases, references, images, strict=True)):
-        named = zip(pictures, case.references or [Reference(path="-")] * len(pictures), strict=True)
-        moved = [reference.model_copy(update={"path": write(picture)}) for picture, reference in named]
-        path = write(image)
-        candidate = Candidate(case_id=case.id, generator=_GENERATOR, seed=row, path=path)
-        asked = case.model_copy(update={"references": moved})
-        requests += [JudgeRequest(asked, folder, candidate, folder / path, metric) for metric in metrics]
-    return requests
 
 
 def _check_order(name: str, requests: Sequence[JudgeRequest], verdicts: Sequence[Verdict]) -> None:

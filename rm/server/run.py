@@ -4,17 +4,21 @@ from __future__ import annotations
 
 import socket
 from collections.abc import Callable
+from typing import TYPE_CHECKING
 
 from gnomon.errors import UserError
 from gnomon.optional import require
 from rm.remote import read_api_key
-from rm.server.scoring import PictureScorer
+
+if TYPE_CHECKING:
+    from rm.server.chat import ChatModel
+    from rm.server.scoring import PictureScorer
 
 LOOPBACK = ("127.0.0.1", "::1", "localhost")
 
 
 def run(
-    load: Callable[[], PictureScorer],
+    load: Callable[[], tuple[PictureScorer | None, ChatModel | None]],
     *,
     host: str = "127.0.0.1",
     port: int = 8000,
@@ -27,7 +31,7 @@ def run(
     """Load and serve until interrupted; the address is taken before anything is loaded.
 
     Args:
-        load: returns what scores.
+        load: returns what scores pictures and what chats; one of them may be None.
         host: address to listen at.
         port: port; 0 takes a free one.
         batch_size: see :func:`rm.server.app.create_app`.
@@ -50,9 +54,10 @@ def run(
     key = read_api_key(api_key_variable)
     listener = _listen(host, port)
     with listener:
-        scorer = load()
+        scorer, chat = load()
         app = create_app(
             scorer,
+            chat=chat,
             limits=Limits(body_bytes=max_body_bytes),
             batch_size=batch_size,
             max_wait=max_wait,
@@ -60,9 +65,9 @@ def run(
             api_key=key,
         )
         shown = f"[{host}]" if ":" in host else host
-        print(
-            f"{scorer.name} ({', '.join(scorer.dimensions)}) at http://{shown}:{listener.getsockname()[1]}", flush=True
-        )
+        scores = None if scorer is None else f"{scorer.name} ({', '.join(scorer.dimensions)})"
+        what = " and ".join(filter(None, [scores, None if chat is None else f"{chat.name} (chat)"]))
+        print(f"{what} at http://{shown}:{listener.getsockname()[1]}", flush=True)
         if host not in LOOPBACK and key is None:
             print("warning: whoever reaches this machine can use it; api_key_variable asks for a key", flush=True)
         uvicorn.Server(uvicorn.Config(app, log_level="warning", timeout_graceful_shutdown=10)).run([listener])

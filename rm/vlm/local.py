@@ -166,6 +166,33 @@ class LocalVLM:
             scores[index] = ChoiceScores(values, usage=Usage(len(row), 0))
         return scores
 
+    @torch.no_grad()
+    def first_tokens(self, conversations: Sequence[Conversation], count: int) -> list[list[tuple[str, float]] | Reply]:
+        """Return the `count` likeliest first tokens of each reply with their log-probabilities, the likeliest first.
+
+        A conversation that cannot be read gives a failed reply instead.
+        """
+        found: list[list[tuple[str, float]] | Reply] = []
+        for start in range(0, len(conversations), self.batch_size):
+            prompts = self._prompts(conversations[start : start + self.batch_size], thinking=False)
+            rows = [prompt.row for prompt in prompts if prompt.row is not None]
+            listed = iter(self._first_tokens(rows, count) if rows else [])
+            found += [
+                Reply("", status=prompt.status, error=prompt.error) if prompt.row is None else next(listed)
+                for prompt in prompts
+            ]
+        return found
+
+    def _first_tokens(self, rows: Sequence[Row], count: int) -> list[list[tuple[str, float]]]:
+        inputs = to_device(self.encoder.collate(rows, left=True), self._stock)
+        logprobs = self._stock(**inputs, logits_to_keep=1).logits[:, -1].float().log_softmax(dim=-1)
+        top = logprobs.topk(min(count, logprobs.shape[-1]))
+        tokenizer = self.encoder.processor.tokenizer
+        return [
+            [(tokenizer.decode([token]), value) for token, value in zip(ids, values, strict=True)]
+            for ids, values in zip(top.indices.tolist(), top.values.tolist(), strict=True)
+        ]
+
     def _prompts(self, conversations: Sequence[Conversation], *, thinking: bool) -> list[_Prompt]:
         picture = self.encoder.pictures()
 
