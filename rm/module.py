@@ -35,6 +35,7 @@ class RewardModule(LightningModule):
         template: the prompt, with {references}, {instruction} and {candidate}.
         end_marker: token at which the score is read; null takes a reserved one.
         dtype: of the frozen base: float32, bfloat16 or float16.
+        max_pixels: larger pictures are shrunk to about so many pixels; null keeps the base's own limit.
         quantize: nf4 keeps the base's language model in four bits a weight (QLoRA); null as it is.
         uncertainty: give every score a standard deviation, which the losses gaussian and hpsv3 teach.
         loss: bradley_terry leaves ties out; rao_kupper learns from them; gaussian is the likelihood of the label under
@@ -63,6 +64,7 @@ class RewardModule(LightningModule):
         template: str = DEFAULT_TEMPLATE,
         end_marker: str | None = None,
         dtype: Literal["float32", "bfloat16", "float16"] = "float32",
+        max_pixels: int | None = None,
         quantize: Literal["nf4"] | None = None,
         uncertainty: bool = False,
         loss: Loss | None = None,
@@ -87,6 +89,7 @@ class RewardModule(LightningModule):
             dtype=dtype,
             uncertainty=uncertainty,
             quantize=quantize,
+            max_pixels=max_pixels,
             seed=seed,
         )
         self.reward_model.train()  # Lightning takes modules as it finds them

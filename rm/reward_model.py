@@ -45,7 +45,7 @@ from rm.storage import (
 from rm.vlm.inputs import Row
 from rm.vlm.loading import DTYPES, Quantize, load_vlm, stock_model
 from rm.vlm.prefix import batches, windows
-from rm.vlm.processor import load_processor
+from rm.vlm.processor import limit_pixels, load_processor
 
 
 @dataclass(frozen=True)
@@ -124,6 +124,7 @@ class RewardModel(nn.Module):
         dtype: str = "float32",
         uncertainty: bool = False,
         quantize: Quantize | None = None,
+        max_pixels: int | None = None,
         seed: int = 0,
     ) -> RewardModel:
         """Put fresh heads, and an adapter if asked for, on a base model; everything else is frozen.
@@ -136,6 +137,7 @@ class RewardModel(nn.Module):
             dtype: of the base model: "float32", "bfloat16" or "float16". Heads and adapter are float32.
             uncertainty: whether every score comes with a standard deviation.
             quantize: "nf4" keeps the base's language model in four bits a weight (QLoRA); None as it is.
+            max_pixels: larger pictures are shrunk to about so many pixels; None keeps the base's own limit.
             seed: of heads and adapter.
 
         Raises:
@@ -143,7 +145,10 @@ class RewardModel(nn.Module):
         """
         name = resolve_base(str(base))
         vlm = load_vlm(name, dtype, quantize=quantize)
-        encoder = PromptEncoder(load_processor(name, vlm.config), template or PromptTemplate())
+        processor = load_processor(name, vlm.config)
+        if max_pixels is not None:
+            limit_pixels(processor, max_pixels)
+        encoder = PromptEncoder(processor, template or PromptTemplate())
         with _seeded(seed):
             vlm.requires_grad_(False)
             adapted = vlm if lora is None else add_lora(vlm, lora)

@@ -92,6 +92,28 @@ def load_processor(name: str, config: PreTrainedConfig, *, revision: str | None 
     return processor
 
 
+def limit_pixels(processor: ProcessorMixin, max_pixels: int) -> None:
+    """Have pictures of more than `max_pixels` pixels shrunk to about so many before they are cut into tokens.
+
+    The setting is part of the processor, is saved with it, and changes :func:`preprocessing_hash`.
+
+    Raises:
+        UserError: for a family whose pictures do not have a number of tokens of their own (only Qwen's have), and for a
+            limit below the smallest picture.
+    """
+    images = processor.image_processor
+    if not (hasattr(images, "merge_size") and images.size.longest_edge and images.size.shortest_edge):
+        raise UserError(
+            f"{type(processor).__name__} gives every picture the same number of tokens; leave model.max_pixels out"
+        )
+    if max_pixels < images.size.shortest_edge:
+        raise UserError(
+            f"expected model.max_pixels of at least {images.size.shortest_edge}, the smallest picture of "
+            f"{type(processor).__name__}, got {max_pixels}"
+        )
+    images.size = {"shortest_edge": images.size.shortest_edge, "longest_edge": max_pixels}
+
+
 def control_tokens(processor: ProcessorMixin, *more: str) -> re.Pattern[str]:
     """Return a pattern of all texts that a prompt must not take from a user: each would become one special token.
 

@@ -397,3 +397,22 @@ def test_a_four_bit_model_learns_and_scores_the_same_after_a_trip_through_the_di
     assert weights_hash(model) != weights_hash(exact)
     with pytest.raises(UserError, match="quantized"):
         model.save_pretrained(tmp_path / "whole", include_base=True)
+
+
+def test_a_limit_of_pixels_saves_tokens_and_is_saved(base_folder: Path, make_picture: Draw, tmp_path: Path) -> None:
+    rows: dict[str, Any] = {
+        "instructions": ["add"], "references": [[]], "candidates": [make_picture(1, (128, 128))]
+    }  # fmt: skip
+    free, limited = RewardModel.from_base(base_folder), RewardModel.from_base(base_folder, max_pixels=32 * 32)
+    assert limited.encoder.preprocessing_hash != free.encoder.preprocessing_hash
+    grids = [model.encoder.encode(**rows)["image_grid_thw"].prod().item() for model in (free, limited)]
+    assert grids[1] == 16  # 32 x 32 pixels in patches of 8
+    assert grids[0] > grids[1]
+    limited.save_pretrained(tmp_path / "model")
+    loaded = RewardModel.from_pretrained(tmp_path / "model")
+    torch.testing.assert_close(loaded.score_batch(**rows).values, limited.score_batch(**rows).values)
+
+
+def test_a_limit_below_the_smallest_picture_is_refused(base_folder: Path) -> None:
+    with pytest.raises(UserError, match="max_pixels of at least"):
+        RewardModel.from_base(base_folder, max_pixels=10)
