@@ -58,6 +58,7 @@ COMMANDS: dict[tuple[str, ...], Command] = {
         "data_build.cli:train_tabletop", "train the tiny models that ship from nothing"
     ),
     ("rm", "fit"): Command("rm.cli:fit", "train a reward model on comparisons", takes_argv=True),
+    ("rm", "think"): Command("rm.cli:think", "train a judge that thinks before it answers", takes_argv=True),
     ("rm", "eval"): Command("rm.cli:evaluate", "measure pair accuracy of a judge, with intervals"),
     ("rm", "merge"): Command("rm.cli:merge", "write a reward model with its adapter merged into the base"),
     ("rm", "serve"): Command("rm.cli:serve", "serve a judge or a vision-language model over HTTP"),

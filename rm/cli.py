@@ -27,6 +27,23 @@ def fit(argv: list[str]) -> None:
     train(argv)
 
 
+def think(argv: list[str]) -> None:
+    """Train a judge that thinks before it answers: a cold start on rationales, then GRPO, and a run folder.
+
+    Run again with the same command, it goes on from the last checkpoint, or says that it is finished. The adapter is
+    written to `OUT/adapter`, and works with the base model as a judge of the same protocol.
+
+    Args:
+        argv: the arguments after `gnomon rm think`.
+
+    Raises:
+        UserError: for a config, data or folder that does not fit.
+    """
+    from rm.thinking.training import parse, train
+
+    train(*parse(argv))
+
+
 def evaluate(
     *,
     judge: str,

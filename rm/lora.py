@@ -82,10 +82,10 @@ def add_lora(model: PreTrainedModel, options: LoraOptions) -> PeftModel:
         return get_peft_model(model, config)
 
 
-def load_lora(model: PreTrainedModel, folder: str) -> PeftModel:
-    """Return `model` with the adapter that PEFT saved in `folder`, frozen."""
+def load_lora(model: PreTrainedModel, folder: str, *, trainable: bool = False) -> PeftModel:
+    """Return `model` with the adapter that PEFT saved in `folder`, frozen unless it is to be trained further."""
     with _peft_is_behind():
-        return PeftModel.from_pretrained(model, folder)
+        return PeftModel.from_pretrained(model, folder, is_trainable=trainable)
 
 
 @contextmanager

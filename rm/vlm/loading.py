@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any, Literal
 
 import torch
@@ -10,6 +11,7 @@ from torch import nn
 from transformers import AutoConfig, AutoModelForImageTextToText, BitsAndBytesConfig, PreTrainedModel
 
 from gnomon.errors import UserError
+from gnomon.hub import cached_file
 from gnomon.optional import require
 from rm.lora import part_of
 
@@ -39,6 +41,8 @@ def load_vlm(
     if quantize not in (None, "nf4"):
         raise UserError(f"expected quantize: nf4 or null, got {quantize!r}")
     options: dict[str, Any] = {} if revision is None else {"revision": revision}
+    if not Path(name).is_dir() and cached_file("model folder", name, ["config.json"], revision) is not None:
+        options["local_files_only"] = True  # the hub does not answer, and its cache has the model
     if quantize is not None:
         require("bitsandbytes", feature="quantize: nf4", extra="quantize")
         options["device_map"] = {"": device or "cpu"}

@@ -26,7 +26,7 @@ from rm.vlm.conversation import ChoiceScores, Conversation, GenerationParameters
 from rm.vlm.inputs import InputEncoder, Row
 from rm.vlm.loading import load_vlm, stock_model
 from rm.vlm.prefix import to_device, windows
-from rm.vlm.processor import control_tokens, load_processor, preprocessing_hash, render_chat
+from rm.vlm.processor import control_tokens, load_processor, preprocessing_hash, render_chat, template_messages
 from rm.vlm.sampling import sampling
 
 
@@ -210,25 +210,8 @@ class LocalVLM:
 
     def prompt_text(self, conversation: Conversation, *, thinking: bool = False) -> str:
         """Return what the chat template makes of a conversation, with one placeholder per picture."""
-        return render_chat(self.encoder.processor, self._messages(conversation), enable_thinking=thinking)
-
-    def _messages(self, conversation: Conversation) -> list[dict[str, Any]]:
-        """Return roles and content as chat templates know them; texts that stand together are joined."""
-        messages = []
-        for message in conversation:
-            content: list[dict[str, Any]] = []
-            for part in message.content:
-                if not isinstance(part, str):
-                    content.append({"type": "image"})
-                elif content and content[-1]["type"] == "text":
-                    content[-1]["text"] += part
-                else:
-                    content.append({"type": "text", "text": part})
-            for item in content:
-                if item["type"] == "text":
-                    item["text"] = self._control_tokens.sub(" ", item["text"])
-            messages.append({"role": message.role, "content": content})
-        return messages
+        messages, _ = template_messages(conversation, self._control_tokens)
+        return render_chat(self.encoder.processor, messages, enable_thinking=thinking)
 
     @torch.no_grad()
     def _generate(self, prompts: Sequence[_Prompt], parameters: GenerationParameters) -> Iterator[Reply]:

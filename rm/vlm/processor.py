@@ -12,11 +12,13 @@ import re
 from collections.abc import Sequence
 from typing import Any, cast
 
+from PIL import Image
 from transformers import PreTrainedConfig, ProcessorMixin
 from transformers.models.auto.processing_auto import PROCESSOR_MAPPING
 
 from gnomon.errors import UserError
 from gnomon.hashing import stable_hash
+from rm.vlm.conversation import Conversation
 
 _DROPPED = ("video_processor", "feature_extractor", "audio_processor")
 
@@ -129,6 +131,35 @@ def control_tokens(processor: ProcessorMixin, *more: str) -> re.Pattern[str]:
         tokens.add(str(placeholder))
     # Alternatives are tried in order, so that a token which begins like another must come first.
     return re.compile("|".join(re.escape(token) for token in sorted(tokens, key=lambda text: (-len(text), text))))
+
+
+def template_messages(
+    conversation: Conversation, control: re.Pattern[str]
+) -> tuple[list[dict[str, Any]], list[Image.Image]]:
+    """Return roles and content as chat templates know them, and the pictures in the order of their places.
+
+    Texts that stand together are joined; what would be a special token in them becomes a blank.
+
+    Args:
+        conversation: what is said.
+        control: of :func:`control_tokens`.
+    """
+    messages, pictures = [], []
+    for message in conversation:
+        content: list[dict[str, Any]] = []
+        for part in message.content:
+            if not isinstance(part, str):
+                pictures.append(part)
+                content.append({"type": "image"})
+            elif content and content[-1]["type"] == "text":
+                content[-1]["text"] += part
+            else:
+                content.append({"type": "text", "text": part})
+        for item in content:
+            if item["type"] == "text":
+                item["text"] = control.sub(" ", item["text"])
+        messages.append({"role": message.role, "content": content})
+    return messages, pictures
 
 
 def render_chat(processor: ProcessorMixin, messages: Sequence[dict[str, Any]], **variables: Any) -> str:
