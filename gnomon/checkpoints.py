@@ -6,11 +6,13 @@ Imports Lightning, and so torch.
 from __future__ import annotations
 
 import io
+import shutil
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import torch
+from pytorch_lightning import Trainer
 from pytorch_lightning.plugins.io import TorchCheckpointIO
 
 from gnomon.errors import UserError
@@ -59,3 +61,41 @@ class AtomicCheckpointIO(TorchCheckpointIO):
                 "the beginning"
             ) from error
         return loaded
+
+
+def replace_checkpoint(trainer: Trainer, path: Path) -> None:
+    """Write a checkpoint in the place of an earlier one, so that no kill leaves a torn one; a collective call.
+
+    A checkpoint is a file, or with DeepSpeed a folder to which all ranks write; so it is written beside its place and
+    moved there. A folder cannot be put in the place of another in one go: between the two moves the old one lies at
+    `<path>.old`, see :func:`usable_checkpoint`.
+    """
+    new, old = _beside(path, "new"), _beside(path, "old")
+    if trainer.is_global_zero:
+        _remove(new)
+    trainer.strategy.barrier()
+    trainer.save_checkpoint(new, weights_only=False)
+    trainer.strategy.barrier()
+    if trainer.is_global_zero:
+        if path.is_dir():
+            _remove(old)
+            path.rename(old)
+        new.replace(path)
+        _remove(old)
+    trainer.strategy.barrier()
+
+
+def usable_checkpoint(path: Path) -> Path | None:
+    """Return the checkpoint of a run at `path`, also after a kill between two moves; None before there is one."""
+    return next((place for place in (path, _beside(path, "old")) if place.exists()), None)
+
+
+def _beside(path: Path, what: str) -> Path:
+    return path.with_name(f"{path.name}.{what}")
+
+
+def _remove(path: Path) -> None:
+    if path.is_dir():
+        shutil.rmtree(path)
+    else:
+        path.unlink(missing_ok=True)

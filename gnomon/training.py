@@ -22,7 +22,7 @@ from pytorch_lightning.cli import LightningArgumentParser, LightningCLI
 from pytorch_lightning.plugins.io import TorchCheckpointIO
 from pytorch_lightning.utilities import rank_zero_only
 
-from gnomon.checkpoints import AtomicCheckpointIO
+from gnomon.checkpoints import AtomicCheckpointIO, usable_checkpoint
 from gnomon.manifest import differences, plain_config
 from gnomon.runs import RunFolder, read_manifest
 from gnomon.tracking import LoggerName, make_logger
@@ -118,8 +118,7 @@ class TrainingCommandLine(LightningCLI):
     @property
     def last_checkpoint(self) -> Path | None:
         """What training goes on from, where the run has got that far."""
-        path = self.out / CHECKPOINTS / LAST
-        return path if path.exists() else None
+        return usable_checkpoint(self.out / CHECKPOINTS / LAST)
 
     def resolved_config(self) -> dict[str, Any]:
         """Return the config as plain values, without what may change between two starts of a run."""

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import json
 import math
-import shutil
 import time
 from pathlib import Path
 from typing import Any, Literal
@@ -16,13 +15,14 @@ from pydantic import Field
 from pytorch_lightning import Callback, LightningModule, Trainer
 from pytorch_lightning.callbacks import Checkpoint
 
+from gnomon.checkpoints import replace_checkpoint
 from gnomon.files import atomic_write_text
 from gnomon.jsonl import read_records
 from gnomon.records import Record
 from gnomon.runs import RunFolder
+from gnomon.sharding import gathered
 from rl.lora import save_lora
 from rl.module import PolicyTraining
-from rl.sharding import gathered
 
 CURVE = "curve.jsonl"
 LORA = "lora"
@@ -143,12 +143,7 @@ class KeepLora(Callback):
 
 
 class SaveCheckpoint(Checkpoint):
-    """Writes a checkpoint after every iteration, in the place of the one before, so that no kill leaves a torn one.
-
-    A checkpoint is a file, or with DeepSpeed a folder to which all ranks write; so it is written beside its place and
-    moved there. A folder cannot be put in the place of another in one go: between the two moves the old one lies at
-    `<path>.old`, see :func:`usable_checkpoint`.
-    """
+    """Writes a checkpoint after every iteration, in the place of the one before."""
 
     def __init__(self, path: str | Path) -> None:
         """Write to `path`."""
@@ -156,32 +151,4 @@ class SaveCheckpoint(Checkpoint):
 
     def on_train_epoch_end(self, trainer: Trainer, pl_module: LightningModule) -> None:
         """Save."""
-        new, old = _beside(self.path, "new"), _beside(self.path, "old")
-        if trainer.is_global_zero:
-            _remove(new)
-        trainer.strategy.barrier()
-        trainer.save_checkpoint(new, weights_only=False)
-        trainer.strategy.barrier()
-        if trainer.is_global_zero:
-            if self.path.is_dir():
-                _remove(old)
-                self.path.rename(old)
-            new.replace(self.path)
-            _remove(old)
-        trainer.strategy.barrier()
-
-
-def usable_checkpoint(path: Path) -> Path | None:
-    """Return the checkpoint of a run at `path`, also after a kill between two moves; None before there is one."""
-    return next((place for place in (path, _beside(path, "old")) if place.exists()), None)
-
-
-def _beside(path: Path, what: str) -> Path:
-    return path.with_name(f"{path.name}.{what}")
-
-
-def _remove(path: Path) -> None:
-    if path.is_dir():
-        shutil.rmtree(path)
-    else:
-        path.unlink(missing_ok=True)
+        replace_checkpoint(trainer, self.path)

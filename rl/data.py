@@ -16,8 +16,8 @@ from gnomon.datasets import read_cases, resolve
 from gnomon.errors import UserError
 from gnomon.hashing import stable_seed
 from gnomon.images import load_image
+from gnomon.ranks import items_of_rank, rank_and_world_size
 from gnomon.records import Case
-from rl.ranks import items_of_rank, rank_and_world_size
 
 if TYPE_CHECKING:
     from rl.buffer import RolloutBuffer

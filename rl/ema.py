@@ -15,7 +15,7 @@ from diffusers.training_utils import EMAModel
 from torch import Tensor
 
 from gnomon.errors import UserError
-from rl.sharding import gathered
+from gnomon.sharding import gathered
 
 
 class AdapterAverage:

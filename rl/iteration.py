@@ -15,7 +15,9 @@ from PIL.Image import Image
 from torch import Tensor
 
 from gnomon.errors import UserError
+from gnomon.ranks import failing_together, gather_rows, rank_and_world_size, rows_of_rank
 from gnomon.records import Case
+from gnomon.sharding import in_step, is_sharded
 from rl.advantages import Advantages, gdpo_advantages, group_advantages
 from rl.algorithms import Algorithm, Samples
 from rl.conditioning import Conditioning
@@ -23,12 +25,10 @@ from rl.data import prompt_indices
 from rl.judging import GroupScoring, check_failures_of_all_ranks, gather_columns, gather_rewards
 from rl.monitors import image_monitors
 from rl.policy import Policy
-from rl.ranks import failing_together, gather_rows, rank_and_world_size, rows_of_rank
 from rl.rewards import Reward, RewardOutput, failures, merge_metrics
 from rl.rollouts import Trajectories, candidate_seeds, condition_rows, sample_group_trajectories
 from rl.scoring import OverlappedScoring
 from rl.settings import AdvantageSettings, RolloutSettings
-from rl.sharding import in_step, is_sharded
 
 Timer = Callable[[str], AbstractContextManager[None]]
 

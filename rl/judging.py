@@ -10,8 +10,8 @@ from PIL.Image import Image
 from torch import Tensor
 
 from gnomon.errors import UserError
+from gnomon.ranks import gather_rows, gather_texts
 from gnomon.records import Case
-from rl.ranks import gather_rows, gather_texts
 from rl.rewards import Reward, RewardOutput, check_failures, reward_name
 from rl.scoring import OverlappedScoring
 

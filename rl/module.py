@@ -22,7 +22,9 @@ from pytorch_lightning import LightningModule
 from torch import Tensor
 
 from gnomon.errors import UserError
+from gnomon.ranks import failing_together
 from gnomon.records import Case
+from gnomon.sharding import deepspeed_gradient_norm, in_step, is_sharded
 from rl.algorithms import Algorithm
 from rl.buffer import RolloutBuffer
 from rl.data import CaseData, check_number_of_cases
@@ -31,7 +33,6 @@ from rl.generator import DiffusersGenerator
 from rl.iteration import IterationSampling
 from rl.monitors import HackingSettings
 from rl.policy import Policy
-from rl.ranks import failing_together
 from rl.rewards import Reward, check_monitor_names
 from rl.settings import (
     AdvantageSettings,
@@ -42,7 +43,6 @@ from rl.settings import (
     RolloutSettings,
     check_precision,
 )
-from rl.sharding import deepspeed_gradient_norm, in_step, is_sharded
 from rl.validation import HeldOutValidation
 
 _ROLLOUT, _ADVANTAGE, _LORA, _OPTIMIZER = RolloutSettings(), AdvantageSettings(), LoraSettings(), OptimizerSettings()

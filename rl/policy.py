@@ -18,11 +18,11 @@ from torch import Tensor
 from torch.nn import Parameter
 
 from gnomon.errors import UserError
+from gnomon.sharding import gathered
 from rl.conditioning import Conditioning
 from rl.generator import DiffusersGenerator
 from rl.lora import add_lora
 from rl.settings import LoraSettings
-from rl.sharding import gathered
 
 TRAINED = "default"
 """PEFT's name of the adapter that is trained, validated and exported."""

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import Any
 
 from pytorch_lightning import Trainer
@@ -22,7 +21,7 @@ from gnomon.training import (
     quiet_lightning,
     run_folder_of_rank_zero,
 )
-from rl.callbacks import LORA, KeepLora, SaveCheckpoint, WriteCurve, usable_checkpoint
+from rl.callbacks import LORA, KeepLora, SaveCheckpoint, WriteCurve
 from rl.data import CaseData
 from rl.identity import input_hashes
 from rl.module import PolicyTraining
@@ -71,11 +70,6 @@ class RLCommandLine(TrainingCommandLine):
         self.fit()
         with no_orphans(self.trainer):
             self._keep.save_last(self.trainer, self.model)
-
-    @property
-    def last_checkpoint(self) -> Path | None:
-        """What training goes on from, where the run has got that far."""
-        return usable_checkpoint(self.out / CHECKPOINTS / LAST)
 
     def instantiate_trainer(self, **kwargs: Any) -> Trainer:
         """Make the trainer with our checkpoints and curve."""

@@ -13,12 +13,12 @@ from torch import Tensor
 
 from gnomon.errors import UserError
 from gnomon.hashing import stable_seed
+from gnomon.ranks import gather_items, rank_and_world_size
 from gnomon.records import Case
 from rl.conditioning import CaseState, Conditioning
 from rl.generator import DiffusersGenerator
 from rl.judging import check_failures_of_all_ranks, gather_columns, gather_failures
 from rl.monitors import HackingSettings, HackingWatch, image_monitors
-from rl.ranks import gather_items, rank_and_world_size
 from rl.rewards import Reward, RewardOutput, ask_reward, failures, merge_metrics
 
 

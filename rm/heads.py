@@ -25,7 +25,7 @@ class Scores(NamedTuple):
     log_sigma: Tensor | None
 
 
-class ScoreHead(nn.Linear):
+class ScoreHead(nn.Module):
     """Linear heads in float32, whatever precision the rest of the model runs in.
 
     The rows of the weight are the dimensions' means, then, with uncertainty, the dimensions' log sigmas.
@@ -37,16 +37,23 @@ class ScoreHead(nn.Linear):
     """
 
     def __init__(self, width: int, dimensions: int, *, uncertainty: bool = False) -> None:
-        super().__init__(width, dimensions * (2 if uncertainty else 1), dtype=torch.float32)
+        super().__init__()
         self.dimensions, self.uncertainty = dimensions, uncertainty
+        rows = dimensions * (2 if uncertainty else 1)
+        layer = nn.Linear(width, rows, dtype=torch.float32)
         # The hidden states come out of a norm with entries near 1; this makes first scores of about unit spread.
-        nn.init.normal_(self.weight, std=width**-0.5)
-        nn.init.zeros_(self.bias)
+        nn.init.normal_(layer.weight, std=width**-0.5)
+        nn.init.zeros_(layer.bias)
         if uncertainty:
             # A first sigma of 1 for every candidate: doubt is to be learnt, not drawn.
-            nn.init.zeros_(self.weight[dimensions:])
+            nn.init.zeros_(layer.weight[dimensions:])
+        self.weight, self.bias = layer.weight, layer.bias
 
-    def read(self, hidden: Tensor) -> Scores:
+    def extra_repr(self) -> str:
+        """Return what stands in the brackets of the printed module."""
+        return f"dimensions={self.dimensions}, width={self.weight.shape[1]}, uncertainty={self.uncertainty}"
+
+    def forward(self, hidden: Tensor) -> Scores:
         """Return the scores of hidden states [candidates, width]."""
         # Sixteen-bit heads round different candidates to equal scores, so autocast must not reach this line.
         with torch.autocast(device_type=hidden.device.type, enabled=False):

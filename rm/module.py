@@ -13,6 +13,8 @@ from torch.optim.lr_scheduler import LambdaLR
 
 from gnomon.errors import UserError
 from gnomon.hashing import stable_seed
+from gnomon.ranks import failing_together
+from gnomon.sharding import is_sharded
 from rm.data import PairBatch
 from rm.gaussian import log_odds
 from rm.heads import Scores
@@ -133,16 +135,20 @@ class RewardModule(LightningModule):
         Raises:
             UserError: when it is not finite: every further step would only spread that.
         """
-        output: LossOutput = self.objective(self(batch.inputs), batch)
-        if not torch.isfinite(output.loss):
-            raise UserError(
-                f"expected a finite loss, got {output.loss.item()} at step {self.global_step}; lower the "
-                "learning rate, clip gradients or compute in float32"
-            )
+        # Ranks that hold a share of each weight meet in every layer, and one that fails there is out of step.
+        with failing_together(exchange=not is_sharded(self.parameters())):
+            output: LossOutput = self.objective(self(batch.inputs), batch)
+            if not torch.isfinite(output.loss):
+                raise UserError(
+                    f"expected a finite loss, got {output.loss.item()} at step {self.global_step}; lower the "
+                    "learning rate, clip gradients or compute in float32"
+                )
         pairs = len(batch.pair_ids)
         self.log("train/loss", output.loss, prog_bar=True, batch_size=pairs)
         self.log_dict({f"train/{name}": value for name, value in output.metrics.items()}, batch_size=pairs)
-        return output.loss
+        # Lightning 2.6.6 divides by the accumulated batches although DeepSpeed does it itself: once is enough.
+        twice = self.trainer.accumulate_grad_batches if self.trainer.strategy.handles_gradient_accumulation else 1
+        return output.loss * twice
 
     def validation_step(self, batch: PairBatch, batch_idx: int) -> None:
         """Collect the log-odds of a batch's pairs."""
@@ -182,7 +188,7 @@ class RewardModule(LightningModule):
             UserError: when nothing would be trained.
         """
         heads = list(self.reward_model.head.parameters())
-        known = {id(parameter) for parameter in heads}
+        known = {id(parameter) for parameter in [*heads, *self.objective.parameters()]}
         adapter = [p for p in self.reward_model.parameters() if p.requires_grad and id(p) not in known]
         if not any(parameter.requires_grad for parameter in heads) or (self.reward_model.lora and not adapter):
             raise UserError("expected adapter and heads to take gradients, some do not; nothing would be learnt")
@@ -195,11 +201,15 @@ class RewardModule(LightningModule):
         scheduler = LambdaLR(optimizer, WarmupCosine(total, self.warmup))
         return {"optimizer": optimizer, "lr_scheduler": {"scheduler": scheduler, "interval": "step"}}
 
+    def trained_parameters(self) -> dict[str, Tensor]:
+        """Return heads, adapter and whatever else takes gradients, by name."""
+        return {name: parameter for name, parameter in self.named_parameters() if parameter.requires_grad}
+
     def on_save_checkpoint(self, checkpoint: dict[str, Any]) -> None:
-        """Keep trained parameters only, and the figures of the validation that they were saved for."""
-        trained = {name for name, parameter in self.named_parameters() if parameter.requires_grad}
-        checkpoint["state_dict"] = {name: v for name, v in checkpoint["state_dict"].items() if name in trained}
-        checkpoint["figures"] = {name: figures._asdict() for name, figures in self.figures.items()}
+        """Keep trained parameters only; called on all ranks."""
+        # DeepSpeed writes the weights into files of its own, and leaves nothing here.
+        state, trained = checkpoint.get("state_dict") or {}, self.trained_parameters()
+        checkpoint["state_dict"] = {name: value for name, value in state.items() if name in trained}
 
     def on_load_checkpoint(self, checkpoint: dict[str, Any]) -> None:
         """Refuse a checkpoint of another shape of model.
@@ -207,8 +217,8 @@ class RewardModule(LightningModule):
         Raises:
             UserError: when it lacks a trained parameter or has one too many.
         """
-        trained = {name for name, parameter in self.named_parameters() if parameter.requires_grad}
-        different = trained ^ set(checkpoint["state_dict"])
+        state = checkpoint.get("state_dict")
+        different = set(self.trained_parameters()) ^ set(state) if state else set()
         if different:
             raise UserError(
                 f"expected a checkpoint of this model, {len(different)} parameters differ (such as {min(different)}); "

@@ -228,7 +228,8 @@ class RewardModel(nn.Module):
     def _read(self, hidden: Tensor, positions: Tensor) -> Scores:
         """Return the scores that stand at `positions` of `hidden` [rows, tokens, hidden]."""
         rows = torch.arange(hidden.shape[0], device=hidden.device)
-        return self.head.read(hidden[rows, positions.to(hidden.device)])
+        scores: Scores = self.head(hidden[rows, positions.to(hidden.device)])
+        return scores
 
     def _stock(self) -> Any:
         """Return the vision-language model as transformers knows it, adapter layers inside."""

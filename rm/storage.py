@@ -136,13 +136,13 @@ def _tail_hash(file: Path) -> str:
         return stable_hash(stream.read().hex())
 
 
-def save_head(head: nn.Linear, file: Path) -> None:
+def save_head(head: nn.Module, file: Path) -> None:
     """Write the heads in float32."""
     state = {name: value.detach().float().cpu().contiguous() for name, value in head.state_dict().items()}
     safetensors.torch.save_file(state, file)
 
 
-def load_head(head: nn.Linear, folder: Path) -> None:
+def load_head(head: nn.Module, folder: Path) -> None:
     """Fill the heads.
 
     Raises:
@@ -152,7 +152,7 @@ def load_head(head: nn.Linear, folder: Path) -> None:
         head.load_state_dict(safetensors.torch.load_file(folder / HEAD_FILE))
     except (OSError, SafetensorError, RuntimeError) as error:
         raise UserError(
-            f"expected heads [{head.out_features}, {head.in_features}] in {folder / HEAD_FILE}: {error}"
+            f"expected heads {list(head.get_parameter('weight').shape)} in {folder / HEAD_FILE}: {error}"
         ) from error
 
 

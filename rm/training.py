@@ -7,15 +7,16 @@ from typing import Any
 
 import torch
 from pytorch_lightning import Trainer
-from pytorch_lightning.callbacks import ModelCheckpoint
 from pytorch_lightning.cli import LightningArgumentParser
 
 from gnomon.datasets import COMPARISONS
 from gnomon.errors import UserError
 from gnomon.hashing import file_hash
 from gnomon.runs import RunFolder
+from gnomon.sharding import gathered
 from gnomon.tracking import make_logger
 from gnomon.training import CHECKPOINTS, LAST, TrainingCommandLine, is_finished, run_folder_of_rank_zero
+from rm.callbacks import KeepBest, SaveCheckpoint
 from rm.data import ComparisonsDataModule
 from rm.module import RewardModule
 
@@ -85,15 +86,9 @@ class RewardCommandLine(TrainingCommandLine):
     def instantiate_trainer(self, **kwargs: Any) -> Trainer:
         """Make the trainer with our checkpoints."""
         folder = self.out / CHECKPOINTS
-        best = ModelCheckpoint(
-            dirpath=folder,
-            filename=Path(BEST).stem,
-            monitor=f"validation/accuracy_{'overall' if 'overall' in self._decided else 'mean'}",
-            mode="max",
-            enable_version_counter=False,
-        )
+        best = KeepBest(folder / BEST, f"validation/accuracy_{'overall' if 'overall' in self._decided else 'mean'}")
         # Every validation, not only a better one, is a point to resume from; it holds what `best` knows, so it is last.
-        last = ModelCheckpoint(dirpath=folder, filename=Path(LAST).stem, enable_version_counter=False)
+        last = SaveCheckpoint(folder / LAST)
         settings = self.config_init["trainer"]
         settings["callbacks"] = [*(settings["callbacks"] or []), best, last]
         # Ours comes in `fit`: some loggers write into the run folder at once, and that is not open yet.
@@ -140,12 +135,14 @@ def train(argv: list[str]) -> None:
         inputs=inputs,
     ) as run:
         command_line.fit()
-        if run is not None:
-            _save_best(command_line, run)
+        # Weights in shares are made whole for the first rank, and all take up what it writes.
+        with gathered(command_line.model.trained_parameters().values(), write=True):
+            if run is not None:
+                _save_best(command_line, run)
 
 
 def _save_best(command_line: RewardCommandLine, run: RunFolder) -> None:
-    """Put the best checkpoint's weights back into the model, save it, and write `results.json`."""
+    """Put the best weights back into the model, save it, and write `results.json`."""
     best = run.path / CHECKPOINTS / BEST
     if not best.exists():
         raise UserError(

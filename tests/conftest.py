@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import os
 import signal
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+
+from tests.distributed.launcher import Zygote
 
 # Before any library reads them: a test that reaches for the network fails at once instead of waiting for a time-out.
 os.environ.update(HF_HUB_OFFLINE="1", HF_DATASETS_OFFLINE="1", WANDB_MODE="offline", MPLBACKEND="Agg")
@@ -37,3 +40,11 @@ def golden_data() -> Path:
     if named:
         pytest.fail(f"GNOMON_GOLDEN={named} is not a folder; correct it or unset it")
     pytest.skip(f"no reference data at {folder}; GNOMON_GOLDEN=FOLDER names another place")
+
+
+@pytest.fixture(scope="session")
+def zygote(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Zygote]:
+    """A process that has imported everything and forks ranks."""
+    started = Zygote(tmp_path_factory.mktemp("zygote"))
+    with started.process:  # closes its input, at which it ends, and waits for it
+        yield started

@@ -6,7 +6,8 @@ from typing import Any
 import pytest
 from pytorch_lightning import LightningModule, Trainer
 
-from rl.callbacks import SaveCheckpoint, usable_checkpoint
+from gnomon.checkpoints import usable_checkpoint
+from rl.callbacks import SaveCheckpoint
 
 
 class Stop(BaseException):

@@ -11,9 +11,9 @@ import torch
 from PIL import Image
 
 from gnomon.errors import UserError
+from gnomon.ranks import gather_rows
 from gnomon.records import Case, Text
 from rl.judging import GroupScoring, check_failures_of_all_ranks, gather_columns, gather_rewards
-from rl.ranks import gather_rows
 from rl.rewards import RewardOutput
 from rl.scoring import OverlappedScoring
 

@@ -9,9 +9,9 @@ from pathlib import Path
 import pytest
 import torch
 from safetensors.torch import save_file
-from torch import nn
 
 from gnomon.errors import UserError
+from rm.heads import ScoreHead
 from rm.storage import MANIFEST, base_fingerprint, check_adapter, load_head, relative_to, replace_folder, resolve_base
 
 
@@ -81,10 +81,10 @@ def test_an_adapter_must_exist_and_do_something(tmp_path: Path) -> None:
 
 def test_heads_of_another_shape_or_none_are_refused(tmp_path: Path) -> None:
     with pytest.raises(UserError, match=r"heads \[4, 8\]"):
-        load_head(nn.Linear(8, 4), tmp_path)
+        load_head(ScoreHead(8, 4), tmp_path)
     save_file({"weight": torch.zeros(3, 8), "bias": torch.zeros(3)}, tmp_path / "head.safetensors")
     with pytest.raises(UserError, match=r"heads \[4, 8\]"):
-        load_head(nn.Linear(8, 4), tmp_path)
+        load_head(ScoreHead(8, 4), tmp_path)
     (tmp_path / "head.safetensors").write_bytes(b"torn")
     with pytest.raises(UserError, match=r"heads \[4, 8\]"):
-        load_head(nn.Linear(8, 4), tmp_path)
+        load_head(ScoreHead(8, 4), tmp_path)

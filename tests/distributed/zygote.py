@@ -70,7 +70,7 @@ def fork(job: dict[str, Any], rank: int, port: int) -> int:
 if __name__ == "__main__":
     import cpu_deepspeed  # type: ignore[import-not-found]  # noqa: F401 - beside this file
 
-    import rl.training  # noqa: F401
+    import rm.training  # noqa: F401
 
     with contextlib.suppress(ImportError):
         import deepspeed  # noqa: F401

@@ -1,141 +1,31 @@
-"""Rows of ranks, and trainings on two ranks and across kills: real processes, gloo between them."""
+"""Trainings on two ranks and across kills: real processes, gloo between them."""
 
 from __future__ import annotations
 
-import importlib.util
-import json
-import os
-import subprocess
-import sys
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 import torch
 import yaml
-from hypothesis import given
-from hypothesis import strategies as st
 from safetensors.torch import load_file
 from torch import Tensor
 
+from gnomon.checkpoints import usable_checkpoint
 from gnomon.runs import read_manifest
-from rl.callbacks import read_curve, usable_checkpoint
-from rl.ranks import gather_items, gather_rows, gather_texts, items_of_rank, rank_and_world_size, rows_of_rank
-from rl.sharding import gathered, in_step
+from rl.callbacks import read_curve
+from tests.distributed.launcher import Zygote, strategy_flags
 
-WORKERS = Path(__file__).parent / "distributed"
 ALGORITHMS = {
     "grpo": {"class_path": "rl.algorithms.FlowGRPO", "init_args": {"ratio_tolerance": 1e-5, "kl_weight": 0.1}},
     "nft": {"class_path": "rl.algorithms.DiffusionNFT", "init_args": {"eta_start": 1, "eta_rate": 0.1}},
 }
 
 
-# ------------------------------------------------------------------------------------------------------------- indices
-
-
-@given(st.integers(1, 20), st.integers(1, 7))
-def test_blocks_of_rows_are_equal_and_make_up_all_rows(size: int, world_size: int) -> None:
-    blocks = [rows_of_rank(size * world_size, rank, world_size) for rank in range(world_size)]
-    assert [row for block in blocks for row in block] == list(range(size * world_size))
-    assert {len(block) for block in blocks} == {size}
-
-
-@given(st.integers(1, 30), st.integers(1, 7))
-def test_each_item_is_dealt_and_ranks_get_equally_many(num_items: int, world_size: int) -> None:
-    hands = [items_of_rank(num_items, rank, world_size) for rank in range(world_size)]
-    assert len({len(hand) for hand in hands}) == 1
-    in_order = [item for turn in zip(*hands, strict=True) for item in turn]
-    assert in_order[:num_items] == list(range(num_items))
-    assert len(in_order) - num_items < world_size
-
-
-def test_rows_that_ranks_do_not_divide_and_ranks_that_do_not_exist_are_refused() -> None:
-    with pytest.raises(ValueError, match="3 ranks divide equally, got 10"):
-        rows_of_rank(10, 0, 3)
-    with pytest.raises(ValueError, match="divide equally, got 0"):
-        rows_of_rank(0, 0, 3)
-    with pytest.raises(ValueError, match="below world_size = 2, got 2"):
-        items_of_rank(4, 2, 2)
-    with pytest.raises(ValueError, match="at least one item"):
-        items_of_rank(0, 0, 1)
-
-
-def test_with_one_process_gathers_return_what_they_get() -> None:
-    values = torch.arange(6.0, dtype=torch.float64, requires_grad=True).reshape(3, 2)
-    assert rank_and_world_size() == (0, 1)
-    assert torch.equal(gather_rows(values), values)
-    assert not gather_rows(values).requires_grad
-    assert torch.equal(gather_items(values, 3), values)
-    with pytest.raises(ValueError, match="expected 4 values on each of 1 ranks for 4 items, got 3"):
-        gather_items(values, 4)
-    assert gather_texts(["a"]) == ["a"]
-    layer = torch.nn.Linear(2, 2)
-    with gathered(layer.parameters(), write=True), in_step(layer):
-        assert layer(torch.ones(1, 2)).shape == (1, 2)
-
-
-# ----------------------------------------------------------------------------------------------------------- processes
-
-
-class Zygote:
-    """A process that has imported everything and forks ranks."""
-
-    def __init__(self, folder: Path) -> None:
-        paths = [str(WORKERS), str(Path(__file__).parents[2])]
-        environment = os.environ | {
-            "PYTHONPATH": os.pathsep.join(paths),
-            "PYTHONWARNINGS": "ignore",
-            "DS_ACCELERATOR": "cpu",
-            "OMP_NUM_THREADS": "1",
-        }
-        for name in ("RANK", "LOCAL_RANK", "NODE_RANK", "WORLD_SIZE"):
-            environment.pop(name, None)
-        self.folder = folder
-        with (folder / "zygote.log").open("w") as log:
-            self.process = subprocess.Popen(
-                [sys.executable, str(WORKERS / "zygote.py")],
-                env=environment,
-                stdin=subprocess.PIPE,
-                stdout=subprocess.PIPE,
-                stderr=log,
-                text=True,
-            )
-        self.num_jobs = 0
-
-    def run(
-        self, arguments: list[str], *, ranks: int = 1, kill_at: str = "", raise_at: str = ""
-    ) -> tuple[list[int], str]:
-        """Run `gnomon ARGUMENTS` and return the exit codes of the ranks and what they said."""
-        self.num_jobs += 1
-        job = {
-            "ranks": ranks,
-            "arguments": arguments,
-            "environment": {"GNOMON_TEST_KILL_AT": kill_at, "GNOMON_TEST_RAISE_AT": raise_at},
-            "log": str(self.folder / f"job{self.num_jobs}"),
-            "timeout": 900,
-        }
-        assert self.process.stdin is not None
-        assert self.process.stdout is not None
-        self.process.stdin.write(json.dumps(job) + "\n")
-        self.process.stdin.flush()
-        answer = self.process.stdout.readline()
-        assert answer, (self.folder / "zygote.log").read_text()
-        logs = [Path(f"{job['log']}.{rank}").read_text() for rank in range(ranks)]
-        codes: list[int] = json.loads(answer)
-        return codes, "\n----\n".join(logs)
-
-    def train(self, config: Path, out: Path, *flags: str, ranks: int = 1) -> None:
-        """Run `gnomon rl fit`, which has to succeed on all ranks."""
-        codes, log = self.run(["rl", "fit", "--config", str(config), "--out", str(out), *flags], ranks=ranks)
-        assert codes == [0] * ranks, log
-
-
-@pytest.fixture(scope="module")
-def zygote(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Zygote]:
-    zygote = Zygote(tmp_path_factory.mktemp("zygote"))
-    with zygote.process:  # closes its input, at which it ends, and waits for it
-        yield zygote
+def _train(zygote: Zygote, config: Path, out: Path, *flags: str, ranks: int = 1) -> None:
+    """Run `gnomon rl fit`, which has to succeed on all ranks."""
+    codes, log = zygote.run(["rl", "fit", "--config", str(config), "--out", str(out), *flags], ranks=ranks)
+    assert codes == [0] * ranks, log
 
 
 @pytest.fixture(scope="module")
@@ -188,7 +78,7 @@ def whole_runs(zygote: Zygote, configs: dict[str, Path], tmp_path_factory: pytes
     """Train once per algorithm on one rank, with as many optimizer steps per iteration as two ranks have."""
     folder = tmp_path_factory.mktemp("whole")
     for name, config in configs.items():
-        zygote.train(config, folder / name, *_steps(name, ranks=1))
+        _train(zygote, config, folder / name, *_steps(name, ranks=1))
     return {name: folder / name for name in configs}
 
 
@@ -196,19 +86,6 @@ def _steps(algorithm: str, *, ranks: int) -> list[str]:
     # 16 samples / 4 per micro-batch x 2 or 3 trained steps; one optimizer step, so that all ranks see all of them.
     micro_batches = 4 * {"grpo": 2, "nft": 3}[algorithm]
     return ["--trainer.accumulate_grad_batches", str(micro_batches // ranks)]
-
-
-def _strategy(name: str) -> list[str]:
-    if name == "ddp":
-        return ["--trainer.devices", "2", "--trainer.strategy", "ddp"]
-    if importlib.util.find_spec("deepspeed") is None:
-        pytest.skip("deepspeed is not installed: pip install gnomon[deepspeed]")
-    prefix = "--trainer.strategy"
-    return [
-        "--trainer.devices", "2",
-        prefix, "cpu_deepspeed.CpuDeepSpeed",
-        f"{prefix}.init_args.stage", name.removeprefix("zero"),
-    ]  # fmt: skip
 
 
 def _adapters(run: Path) -> dict[str, Tensor]:
@@ -234,7 +111,7 @@ def test_two_ranks_do_what_one_does(
     strategy: str, algorithm: str, zygote: Zygote, configs: dict[str, Path], whole_runs: dict[str, Path], tmp_path: Path
 ) -> None:
     out = tmp_path / "run"
-    zygote.train(configs[algorithm], out, *_strategy(strategy), *_steps(algorithm, ranks=2), ranks=2)
+    _train(zygote, configs[algorithm], out, *strategy_flags(strategy), *_steps(algorithm, ranks=2), ranks=2)
     one, two = _adapters(whole_runs[algorithm]), _adapters(out)
     assert one.keys() == two.keys()
     for name, value in one.items():
@@ -310,8 +187,8 @@ def test_a_run_that_is_killed_again_and_again_ends_like_an_uninterrupted_one(
 
 
 def test_two_sharded_ranks_go_on_after_a_kill(zygote: Zygote, configs: dict[str, Path], tmp_path: Path) -> None:
-    common = [*_strategy("zero3"), *_steps("nft", ranks=2)]
-    zygote.train(configs["nft"], tmp_path / "whole", *common, ranks=2)
+    common = [*strategy_flags("zero3"), *_steps("nft", ranks=2)]
+    _train(zygote, configs["nft"], tmp_path / "whole", *common, ranks=2)
     arguments = ["rl", "fit", "--config", str(configs["nft"]), "--out", str(tmp_path / "killed"), *common]
     codes, log = zygote.run(arguments, ranks=2, kill_at="batch:1:0")
     assert codes == [-9, -9], log
@@ -341,7 +218,7 @@ def test_every_rank_sees_that_a_run_is_finished(
 def test_an_error_of_one_rank_ends_all_with_its_words(
     place: str, zygote: Zygote, configs: dict[str, Path], tmp_path: Path
 ) -> None:
-    arguments = ["rl", "fit", "--config", str(configs["grpo"]), "--out", str(tmp_path / "run"), *_strategy("ddp")]
+    arguments = ["rl", "fit", "--config", str(configs["grpo"]), "--out", str(tmp_path / "run"), *strategy_flags("ddp")]
     failing = ["--model.algorithm", "cpu_deepspeed.Failing", *_steps("grpo", ranks=2), "--trainer.max_epochs", "1"]
     codes, log = zygote.run([*arguments, *failing], ranks=2, raise_at=place)
     assert codes == [1, 1], log
