@@ -64,13 +64,19 @@ def run_evaluation(
         sanity: comparisons to make the sanity set of, see :mod:`rm.sanity`; 0 for none.
 
     Raises:
-        UserError: when the folder belongs to another run, or `against` has no pair in common.
+        UserError: when the folder belongs to another run, `against` has no pair in common, or a sanity set is asked of
+            a judge that answers pairs.
     """
     dimensions = [name for name in judged_dimensions(items) if name in scorer.dimensions]
     if not dimensions:
         raise UserError(
             f"{data} judges {', '.join(judged_dimensions(items))}, the judge knows {', '.join(scorer.dimensions)}: "
             "there is nothing to compare; choose other data or another judge"
+        )
+    if sanity and not isinstance(scorer, PointwiseScorer):
+        raise UserError(
+            f"expected a judge that scores single pictures for --sanity, {scorer.name} answers pairs; "
+            "leave --sanity out"
         )
     inputs = {"data": _data_hash(items, Path(data)), "judge": scorer.fingerprint, "samples": str(_SAMPLES_VERSION)}
     with RunFolder.open(out, command="rm eval", config=config, seed=seed, inputs=inputs) as run:
@@ -100,7 +106,8 @@ def run_evaluation(
         results["baselines"] = _baselines(items, dimensions, seed)
         if consistency := _swap_consistency(samples):
             results["swap_consistency"] = consistency
-        if sanity and isinstance(scorer, PointwiseScorer):
+        if sanity:
+            assert isinstance(scorer, PointwiseScorer), "others were refused above"
             spoilt = spoil(items, Path(data), run.path / "sanity", limit=sanity)
             results["sanity"] = react(scorer.judge, spoilt, Path(data), metrics=dimensions, seed=seed)
         if against is not None:

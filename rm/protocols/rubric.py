@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import math
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from functools import cached_property
 from statistics import fmean
@@ -117,14 +117,7 @@ class RubricJudge:
 
     def judge(self, requests: Sequence[JudgeRequest]) -> list[Verdict]:
         """Return one verdict per request, in order."""
-        shell = Shell(
-            self.fingerprint,
-            problem=lambda request: unknown_metric(request, self.metrics),
-            prompt_hash=lambda request: self._hashes[request.metric],
-            answer=self._answer,
-            batch_size=self.batch_size,
-        )
-        return shell.judge(requests)
+        return _shell(self.fingerprint, self._hashes, self._answer, self.batch_size).judge(requests)
 
     def _answer(self, asked: Sequence[Asked]) -> list[Outcome]:
         rubrics = [self.rubrics[item.request.metric] for item in asked]
@@ -138,6 +131,19 @@ class RubricJudge:
     def _seeded(self, number: int) -> GenerationParameters:
         seed = self.parameters.seed
         return replace(self.parameters, seed=None if seed is None else seed + number)
+
+
+def _shell(
+    fingerprint: str, hashes: Mapping[str, str], answer: Callable[[Sequence[Asked]], list[Outcome]], batch_size: int
+) -> Shell:
+    """Return what both judges put around their question; `hashes` are those of the prompts by metric."""
+    return Shell(
+        fingerprint,
+        problem=lambda request: unknown_metric(request, list(hashes)),
+        prompt_hash=lambda request: hashes[request.metric],
+        answer=answer,
+        batch_size=batch_size,
+    )
 
 
 def unknown_metric(request: JudgeRequest, known: Sequence[str]) -> str | None:
@@ -216,14 +222,7 @@ class ExpectedScoreJudge:
 
     def judge(self, requests: Sequence[JudgeRequest]) -> list[Verdict]:
         """Return one verdict per request, in order."""
-        shell = Shell(
-            self.fingerprint,
-            problem=lambda request: unknown_metric(request, self.metrics),
-            prompt_hash=lambda request: self._hashes[request.metric],
-            answer=self._answer,
-            batch_size=self.batch_size,
-        )
-        return shell.judge(requests)
+        return _shell(self.fingerprint, self._hashes, self._answer, self.batch_size).judge(requests)
 
     def _answer(self, asked: Sequence[Asked]) -> list[Outcome]:
         conversations = [

@@ -136,3 +136,9 @@ def test_a_reward_model_reacts_and_a_deaf_one_is_an_error(
 def test_ties_alone_make_no_sanity_set(data: Path, tmp_path: Path) -> None:
     with pytest.raises(UserError, match="all of them are ties"):
         spoil(read_judged(data)[:1], data, tmp_path / "sanity", limit=3)
+
+
+def test_a_judge_of_pairs_is_refused_before_it_is_asked_anything(data: Path, tmp_path: Path) -> None:
+    with pytest.raises(UserError, match="random answers pairs; leave --sanity out"):
+        evaluate(judge="random", data=str(data), out=str(tmp_path / "run"), sanity=3)
+    assert not (tmp_path / "run").exists()
