@@ -1,6 +1,6 @@
 """What sharing beginnings saves a judge: time and memory, on a fixed Qwen3-VL of some 26 million random weights.
 
-Run it with `python benchmarks/judge_throughput.py`; it needs neither a GPU nor a network, and about three minutes on
+Run it with `python benchmarks/judge_throughput.py`; it needs neither a GPU nor a network, and about five minutes on
 one CPU core. Pictures have 320 x 320 pixels, 100 tokens each.
 
 What it prints:
@@ -10,6 +10,8 @@ What it prints:
 * 16 candidates of one source through the reward model: one forward each, one batch, and a shared beginning, with one
   reference picture and with three. A candidate's own picture is never shared, so with one reference of its size even
   a free beginning saves less than half of the pictures; each verdict says how much could be gained at most.
+* pairs per second of training, forward and backward of 8 pairs with LoRA on the language model, each pair's beginning
+  read twice and once, with one reference picture and with three.
 * the most resident memory beyond the loaded model, each way in a process of its own.
 """
 
@@ -29,14 +31,16 @@ from typing import Any
 import numpy as np
 import torch
 from PIL import Image
+from torch import Tensor
 from transformers.utils import logging as transformers_logging
 
+from rm.lora import LoraOptions
 from rm.reward_model import RewardModel
 from rm.vlm.conversation import Conversation, Message
 from rm.vlm.local import LocalVLM
 from rm.vlm.processor import image_only
 
-SIZE, QUESTIONS, CANDIDATES = 320, 20, 16
+SIZE, QUESTIONS, CANDIDATES, PAIRS = 320, 20, 16, 8
 QUESTIONS_TARGET, CANDIDATES_TARGET, TOLERANCE = 8.0, 2.0, 1e-4
 _TEXT = (
     "yes no is the a an of in on at left right red blue green circle square background foreground person "
@@ -166,16 +170,68 @@ def ways_to_score(folder: Path, references: int) -> dict[str, Callable[[], torch
     }
 
 
+def ways_to_train(folder: Path, references: int) -> dict[str, Callable[[], torch.Tensor]]:
+    """Return the ways to do a training step without its update; each gives the adapter's gradient [weights]."""
+    model = RewardModel.from_base(folder, lora=LoraOptions(r=16, alpha=32, dropout=0.0))
+    adapter = [parameter for name, parameter in model.named_parameters() if ".lora_" in name]
+    with torch.random.fork_rng():
+        torch.manual_seed(0)
+        for parameter in adapter:
+            torch.nn.init.normal_(parameter, std=0.02)  # a fresh adapter is zero, and half of its gradients too
+    rows = (
+        [f"the {WORDS[9 + pair % 3]} circle left of the square moved right" for pair in range(PAIRS) for _ in range(2)],
+        [[draw(1000 + 10 * pair + number) for number in range(references)] for pair in range(PAIRS) for _ in range(2)],
+        [draw(2000 + number) for number in range(2 * PAIRS)],
+    )
+    whole, packed = model.encoder.encode(*rows), model.encoder.encode_packed(*rows)
+
+    def step(inputs: dict[str, Tensor]) -> torch.Tensor:
+        model.zero_grad()
+        scores = model(inputs).mean
+        torch.nn.functional.softplus(scores[1::2] - scores[::2]).mean().backward()
+        return torch.cat([parameter.grad.flatten() for parameter in adapter if parameter.grad is not None])
+
+    return {"twice": lambda: step(whole), "once": lambda: step(packed)}
+
+
 def ways(task: str, folder: Path) -> dict[str, Callable[[], torch.Tensor]]:
-    """Return the ways to do `task`: "questions", or "candidates1" with one reference, and so on."""
+    """Return the ways to do `task`: "questions", or "candidates1" or "pairs1" with one reference, and so on."""
     if task == "questions":
         return ways_to_ask(folder)
+    if task.startswith("pairs"):
+        return ways_to_train(folder, int(task.removeprefix("pairs")))
     return ways_to_score(folder, int(task.removeprefix("candidates")))
 
 
 def measure(task: str, folder: Path, target: float, repeats: int) -> None:
-    """Print the seconds of each way, the best of several turns, how much sharing gains, and the memory."""
+    """Print the seconds of each way, how much sharing gains against its target, and the memory."""
     print(f"\n{task}", flush=True)
+    seconds, values = timed(task, folder, repeats)
+    each, batch, shared = seconds.values()
+    difference = float((values["shared"] - values["one call each"]).abs().max())
+    gain = each / shared
+    verdict = "met" if gain >= target else "MISSED"
+    print(f"  shared against one call each {gain:6.2f} times as fast (target {target:.0f}: {verdict}{bound(task)})")
+    print(f"  shared against one batch     {batch / shared:6.2f} times as fast")
+    print(f"  largest difference {difference:.1e} ({'equal' if difference < TOLERANCE else 'DIFFERENT'})", flush=True)
+
+
+def measure_training(references: int, folder: Path, repeats: int) -> None:
+    """Print the pairs per second of each way, and whether the gradients are equal."""
+    print(f"\npairs with {references} reference pictures", flush=True)
+    seconds, values = timed(f"pairs{references}", folder, repeats)
+    for way, value in seconds.items():
+        print(f"  the beginning {way:5} {PAIRS / value:6.2f} pairs/s")
+    gain, most = seconds["twice"] / seconds["once"], 2 * (references + 1) / (references + 2)
+    largest = float(values["twice"].abs().max())
+    difference = float((values["once"] - values["twice"]).abs().max()) / largest
+    print(f"  once against twice {gain:6.2f} times as fast ({most:.2f} at most, by the number of pictures)")
+    verdict = "equal" if difference < TOLERANCE else "DIFFERENT"
+    print(f"  largest difference of the gradients {difference:.1e} of the largest gradient ({verdict})", flush=True)
+
+
+def timed(task: str, folder: Path, repeats: int) -> tuple[dict[str, float], dict[str, Tensor]]:
+    """Return the seconds of each way, the best of several turns, and what it gives; print them with the memory."""
     known = ways(task, folder)
     seconds = dict.fromkeys(known, float("inf"))
     values: dict[str, torch.Tensor] = {}
@@ -187,13 +243,7 @@ def measure(task: str, folder: Path, target: float, repeats: int) -> None:
             seconds[way] = min(seconds[way], time.perf_counter() - start)
     for way in known:
         print(f"  {way:14} {seconds[way]:7.3f} s   {memory_of(task, way, folder):7.1f} MiB beyond the loaded model")
-    each, batch, shared = seconds.values()
-    difference = float((values["shared"] - values["one call each"]).abs().max())
-    gain = each / shared
-    verdict = "met" if gain >= target else "MISSED"
-    print(f"  shared against one call each {gain:6.2f} times as fast (target {target:.0f}: {verdict}{bound(task)})")
-    print(f"  shared against one batch     {batch / shared:6.2f} times as fast")
-    print(f"  largest difference {difference:.1e} ({'equal' if difference < TOLERANCE else 'DIFFERENT'})", flush=True)
+    return seconds, values
 
 
 def bound(task: str) -> str:
@@ -251,6 +301,8 @@ def main() -> None:
             ("candidates3", CANDIDATES_TARGET),
         ):
             measure(task, folder, target, options.repeats)
+        for references in (1, 3):
+            measure_training(references, folder, options.repeats)
 
 
 if __name__ == "__main__":

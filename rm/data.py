@@ -34,7 +34,7 @@ class PairBatch:
     """Pairs over shared rows: a candidate that is in several pairs goes through the model once.
 
     Attributes:
-        inputs: encoded rows, one per different (instruction, references, candidate).
+        inputs: encoded rows, one per different (instruction, references, candidate); packed where prefixes are shared.
         first: row of each pair's first candidate [pairs].
         second: row of each pair's second candidate [pairs].
         labels: 1 first better, -1 second better, 0 tie, NaN not judged [pairs, dimensions].
@@ -185,8 +185,17 @@ def _warn_about_unknown(root: Path, pairs: Sequence[Pair], dimensions: Sequence[
         )
 
 
-def collate(items: Sequence[Item], *, encoder: PromptEncoder, dimensions: Sequence[str]) -> PairBatch:
-    """Put items into one batch; equal rows of different items become one."""
+def collate(
+    items: Sequence[Item], *, encoder: PromptEncoder, dimensions: Sequence[str], share_prefix: bool = False
+) -> PairBatch:
+    """Put items into one batch; equal rows of different items become one.
+
+    Args:
+        items: one or more.
+        encoder: of the model.
+        dimensions: of the model.
+        share_prefix: let rows that differ in the candidate alone lie in one sequence.
+    """
     pictures = {path: picture for item in items for path, picture in item.pictures.items()}
     rows: dict[RowKey, Row] = {}
     position: dict[RowKey, int] = {}
@@ -199,7 +208,8 @@ def collate(items: Sequence[Item], *, encoder: PromptEncoder, dimensions: Sequen
             first.append(position[item.rows[pair.first].key])
             second.append(position[item.rows[pair.second].key])
             pairs.append(pair)
-    inputs = encoder.encode(
+    encode = encoder.encode_packed if share_prefix else encoder.encode
+    inputs = encode(
         [row.instruction for row in rows.values()],
         [[pictures[path] for path in row.references] for row in rows.values()],
         [pictures[row.candidate] for row in rows.values()],
@@ -313,6 +323,8 @@ class ComparisonsDataModule(LightningDataModule):
         validation: folder with those that choose the checkpoint.
         encoder: makes the model's inputs; the command line takes it from the model.
         dimensions: the model's dimensions; the command line takes them from the model.
+        share_prefix: whether the model reads a comparison's references and instruction once; the command line takes
+            it from the model.
         batch_size: comparisons per batch and rank, each with all its pairs; an optimizer step takes
             trainer.accumulate_grad_batches batches.
         validation_batch_size: the same for validation.
@@ -327,6 +339,7 @@ class ComparisonsDataModule(LightningDataModule):
         validation: str,
         encoder: PromptEncoder,
         dimensions: Sequence[str],
+        share_prefix: bool = False,
         batch_size: int = 8,
         validation_batch_size: int = 16,
         num_workers: int = 0,
@@ -335,7 +348,7 @@ class ComparisonsDataModule(LightningDataModule):
     ) -> None:
         super().__init__()
         self.folders = {"train": Path(train), "validation": Path(validation)}
-        self.encoder, self.dimensions = encoder, tuple(dimensions)
+        self.encoder, self.dimensions, self.share_prefix = encoder, tuple(dimensions), share_prefix
         self.batch_sizes = {"train": batch_size, "validation": validation_batch_size}
         self.num_workers, self.language, self.seed = num_workers, language, seed
         self.datasets: dict[str, ComparisonDataset] = {}
@@ -393,7 +406,9 @@ class ComparisonsDataModule(LightningDataModule):
 
     def _options(self) -> dict[str, Any]:
         return {
-            "collate_fn": partial(collate, encoder=self.encoder, dimensions=self.dimensions),
+            "collate_fn": partial(
+                collate, encoder=self.encoder, dimensions=self.dimensions, share_prefix=self.share_prefix
+            ),
             "num_workers": self.num_workers,
             # A loader without a generator of its own draws a seed from torch's, and shifts everything after it.
             "generator": torch.Generator().manual_seed(self.seed),

@@ -25,6 +25,7 @@ from rm.objective import Loss, Objective, TieK
 from rm.pairs import DIMENSIONS
 from rm.prompt import DEFAULT_TEMPLATE, PromptTemplate
 from rm.reward_model import RewardModel
+from rm.vlm.packing import check_packable
 
 
 class RewardModule(LightningModule):
@@ -55,6 +56,8 @@ class RewardModule(LightningModule):
         weight_decay: of AdamW.
         warmup: share of the steps in which the rate rises linearly; a cosine then takes it to zero.
         gradient_checkpointing: trade time for memory in the base model.
+        share_prefix: read what the candidates of a comparison have in common once: equal values, less work the more
+            references there are. For base models with full attention (Qwen2.5-VL, Qwen3-VL, SmolVLM).
         seed: of fresh heads and adapter, and of dropout.
     """
 
@@ -80,6 +83,7 @@ class RewardModule(LightningModule):
         weight_decay: float = 0.0,
         warmup: float = 0.05,
         gradient_checkpointing: bool = False,
+        share_prefix: bool = False,
         seed: int = 0,
     ) -> None:
         super().__init__()
@@ -97,6 +101,9 @@ class RewardModule(LightningModule):
         self.reward_model.train()  # Lightning takes modules as it finds them
         if gradient_checkpointing:
             self.reward_model.checkpoint_activations()
+        if share_prefix:
+            check_packable(self.reward_model.vlm.config)
+        self.share_prefix = share_prefix
         self.objective = Objective(
             loss,
             dimensions=len(self.reward_model.dimensions),

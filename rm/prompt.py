@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Hashable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -17,6 +17,7 @@ from gnomon.errors import UserError
 from gnomon.hashing import stable_hash
 from gnomon.images import UnreadableImageError
 from rm.vlm.inputs import InputEncoder, Row
+from rm.vlm.packing import pack
 from rm.vlm.processor import control_tokens, preprocessing_hash, render_chat
 
 DEFAULT_TEMPLATE = "Source: {references}\nInstruction: {instruction}\nEdited: {candidate}"
@@ -181,6 +182,32 @@ class PromptEncoder:
             raise ValueError(str(error)) from error
         self._check_counts([row.ids.count(self.end_marker_id) for row in rows])
         return rows
+
+    def encode_packed(
+        self,
+        instructions: Sequence[str],
+        references: Sequence[Sequence[Image.Image]],
+        candidates: Sequence[Image.Image],
+    ) -> dict[str, Tensor]:
+        """Return the inputs of rows as :func:`rm.vlm.packing.pack` makes them: equal beginnings stand there once.
+
+        Raises:
+            ValueError: as for :meth:`rows`.
+        """
+        rows = self.rows(instructions, references, candidates)
+        return pack(self.inputs, rows, self.sharing(rows, instructions), [self.end_place(row) for row in rows])
+
+    def end_place(self, row: Row) -> int:
+        """Return the place of the end token."""
+        return row.ids.index(self.end_marker_id)
+
+    @staticmethod
+    def sharing(rows: Sequence[Row], instructions: Sequence[str]) -> list[Hashable]:
+        """Return a key per row, equal for rows that differ in the candidate alone."""
+        return [
+            (text, *(picture.key for picture in row.pictures[:-1]))
+            for text, row in zip(instructions, rows, strict=True)
+        ]
 
     @cached_property
     def inputs(self) -> InputEncoder:

@@ -44,6 +44,7 @@ from rm.storage import (
 )
 from rm.vlm.inputs import Row
 from rm.vlm.loading import DTYPES, Quantize, load_vlm, stock_model
+from rm.vlm.packing import is_packed, unpacked
 from rm.vlm.prefix import batches, windows
 from rm.vlm.processor import limit_pixels, load_processor
 
@@ -211,24 +212,23 @@ class RewardModel(nn.Module):
         return self.head.weight.device
 
     def forward(self, inputs: dict[str, Tensor]) -> Scores:
-        """Return the scores of inputs that `encoder.encode` made.
+        """Return the scores of inputs that `encoder.encode` or `encoder.encode_packed` made.
 
         Raises:
             ValueError: when a prompt does not hold the end token exactly once.
         """
-        positions = self.encoder.end_positions(inputs)
         dtype = DTYPES[self.dtype_name]
         moved = {
             key: value.to(self.device, dtype if value.is_floating_point() else None) for key, value in inputs.items()
         }
         # `.model` is everything below the language-model head, which is not needed.
-        hidden: Tensor = self._stock().model(**moved, use_cache=False).last_hidden_state
-        return self._read(hidden, positions)
-
-    def _read(self, hidden: Tensor, positions: Tensor) -> Scores:
-        """Return the scores that stand at `positions` of `hidden` [rows, tokens, hidden]."""
-        rows = torch.arange(hidden.shape[0], device=hidden.device)
-        scores: Scores = self.head(hidden[rows, positions.to(hidden.device)])
+        backbone = self._stock().model
+        if is_packed(moved):
+            moved, (sequences, places) = unpacked(backbone, moved)
+        else:
+            places = self.encoder.end_positions(moved)
+            sequences = torch.arange(len(places), device=self.device)
+        scores: Scores = self.head(backbone(**moved, use_cache=False).last_hidden_state[sequences, places])
         return scores
 
     def _stock(self) -> Any:
@@ -328,17 +328,14 @@ class RewardModel(nn.Module):
         """Return scores on the CPU, in the rows' order; rows that differ in the candidate alone share their start."""
         mean, log_sigma = torch.zeros(2, len(rows), len(self.dimensions))
         backbone = self._stock().model
-        groups = [
-            (text, *(picture.key for picture in row.pictures[:-1]))
-            for text, row in zip(instructions, rows, strict=True)
-        ]
-        ends = [row.ids.index(self.encoder.end_marker_id) for row in rows]
+        groups = self.encoder.sharing(rows, instructions)
+        ends = [self.encoder.end_place(row) for row in rows]
         for batch in batches(
             backbone, self.encoder.inputs, rows, groups, ends, batch_size=batch_size, share=share_prefix
         ):
             hidden = backbone(**batch.inputs).last_hidden_state
-            positions = torch.tensor([ends[index] - batch.offset for index in batch.indices])
-            scores = self._read(hidden, positions)
+            places = [ends[index] - batch.offset for index in batch.indices]
+            scores: Scores = self.head(hidden[range(len(places)), places])
             mean[list(batch.indices)] = scores.mean.cpu()
             if scores.log_sigma is not None:
                 log_sigma[list(batch.indices)] = scores.log_sigma.cpu()

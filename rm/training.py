@@ -34,6 +34,7 @@ class RewardCommandLine(TrainingCommandLine):
         super().add_arguments_to_parser(parser)
         parser.link_arguments("model", "data.encoder", lambda module: module.reward_model.encoder, "instantiate")
         parser.link_arguments("model", "data.dimensions", lambda module: list(module.dimensions), "instantiate")
+        parser.link_arguments("model", "data.share_prefix", lambda module: module.share_prefix, "instantiate")
         parser.link_arguments("seed_everything", "data.seed")
 
     def load(self) -> None:

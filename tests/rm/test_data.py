@@ -253,3 +253,19 @@ def test_targets_come_from_the_candidates_own_scores(
     nan = np.nan
     expected = [[nan, 1.0, 0.25, nan], [nan] * 4, [-2.0, nan, nan, nan]]
     np.testing.assert_array_equal(batch.targets.numpy(), np.array(expected, dtype=np.float32))
+
+
+def test_packed_batches_give_the_same_scores(
+    reward_model: RewardModel, write_comparisons: Write, tmp_path: Path
+) -> None:
+    root = write_comparisons(tmp_path, 3, references=2)
+    dataset = ComparisonDataset(root, read_comparisons(root), DIMENSIONS)
+    items = [dataset[k] for k in range(3)]
+    whole, packed = (
+        collate(items, encoder=reward_model.encoder, dimensions=DIMENSIONS, share_prefix=share)
+        for share in (False, True)
+    )
+    assert packed.inputs["segments"].shape[0] == 3
+    assert packed.pair_ids == whole.pair_ids
+    with torch.no_grad():
+        torch.testing.assert_close(reward_model(packed.inputs).mean, reward_model(whole.inputs).mean)

@@ -84,6 +84,21 @@ def test_fit_writes_a_reward_model_and_says_when_it_is_finished(
     assert {file: file.stat().st_mtime_ns for file in (out / "model").iterdir()} == before
 
 
+def test_reading_references_once_trains_the_same_judge(arguments: list[str], tmp_path: Path) -> None:
+    weights = []
+    for share in ("false", "true"):
+        out = tmp_path / share
+        flags = ["--model.lora.dropout=0", f"--model.share_prefix={share}", f"--out={out}"]
+        assert main([*arguments, *flags]) == 0
+        weights.append(_weights(out))
+    whole, packed = weights
+    assert max(value.abs().max() for name, value in whole.items() if "lora_B" in name) > 1e-3
+    for name, value in whole.items():
+        # A bias that is added to both scores of a pair has no gradient: Adam makes steps out of its rounding errors.
+        if name != "bias":
+            torch.testing.assert_close(packed[name], value, rtol=0, atol=1e-4, msg=name)
+
+
 ACCUMULATING = ["--trainer.accumulate_grad_batches=3", "--trainer.val_check_interval=6", "--data.batch_size=1"]
 
 
