@@ -22,6 +22,7 @@ from gnomon.runs import SAMPLES, RunFolder
 from gnomon.statistics import mcnemar, paired_difference
 from rm.controls import CONTROLS, control_differences
 from rm.metrics import pair_figures
+from rm.rankings import ranking_figures
 from rm.sanity import blind_spots, react, spoil
 from rm.scorers import (
     JudgedComparison,
@@ -102,6 +103,9 @@ def run_evaluation(
             "dimensions": {
                 name: _tables([s for s in samples if s.dimension == name], min_margins, seed) for name in dimensions
             },
+        }
+        results["rankings"] = {
+            name: ranking_figures((s for s in samples if s.dimension == name), seed=seed) for name in dimensions
         }
         results["baselines"] = _baselines(items, dimensions, seed)
         if consistency := _swap_consistency(samples):
@@ -219,13 +223,19 @@ def _share(value: float | None) -> str:
 
 
 def more_lines(results: dict[str, Any]) -> list[str]:
-    """Return what stands below the table: the other judge, both orders, the sanity set."""
+    """Return what stands below the table: the other judge, whole rankings, both orders, the sanity set."""
     lines = [
         f"{name}: {row['value']:+.3f} against {results['against']['run']}"
         + ("" if row["ci_low"] is None else f" ({row['ci_low']:+.3f}..{row['ci_high']:+.3f})")
         + f", n {row['n']}; McNemar {row['mcnemar']['only_second']} : {row['mcnemar']['only_first']}"
         + ("" if row["mcnemar"]["p_value"] is None else f", p {row['mcnemar']['p_value']:.2g}")
         for name, row in results.get("against", {}).get("strict", {}).items()
+    ]
+    lines += [
+        f"{name}: {_share(row['right'])} of {row['n']} rankings of {size} are right as a whole ({_interval(row)})"
+        for name, by_size in results.get("rankings", {}).items()
+        for size, row in by_size.items()
+        if int(size) > 2 and row["n"]
     ]
     lines += [
         f"{name}: both orders agree on {row['share']:.3f} of {row['n']} pairs"
