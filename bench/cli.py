@@ -9,11 +9,6 @@ from jsonargparse.typing import PositiveInt
 
 from gnomon.errors import UserError
 
-BENCHMARKS = {
-    "tabletop": "edits of small drawn scenes, made by `gnomon data build tabletop --split test --out DIR`; "
-    "scored by an oracle that knows the outcome, and by any judge",
-}
-
 
 class _Generator(Protocol):
     """:class:`bench.generators.Generator` as jsonargparse can check it.
@@ -37,8 +32,10 @@ class _Judge(Protocol):
 
 def list_benchmarks() -> None:
     """List the benchmarks and where their cases come from."""
-    for name, text in BENCHMARKS.items():
-        print(f"{name:<12}{text}")
+    from bench.benchmarks import known_benchmarks
+
+    for name, benchmark in known_benchmarks().items():
+        print(f"{name:<20}{benchmark.description}")
 
 
 def generate(
@@ -75,18 +72,33 @@ def generate(
         raise UserError(all_failed_text("candidates", failures))
 
 
-def judge(*, run: Path, judge: _Judge, batch_size: PositiveInt = 8) -> None:
+def judge(argv: list[str]) -> None:
     """Judge the candidates of a run; run again to go on after a stop, and with other judges to add theirs.
+
+    Args:
+        argv: the arguments behind the verb: those of :func:`judge_run`, and `--trainer.*` for several ranks.
+    """
+    from bench.evaluators.command import parse
+
+    settings, trainer = parse(judge_run, argv, program="gnomon bench judge")
+    judge_run(**settings, trainer=trainer)
+
+
+def judge_run(*, run: Path, judge: _Judge, batch_size: PositiveInt = 8, trainer: Any = None) -> None:
+    """Judge the candidates of a run.
 
     Args:
         run: run folder of `gnomon bench generate`.
         judge: who judges.
-        batch_size: candidates at once.
+        batch_size: candidates at once; with a judge behind a server, so many that its requests are always in flight.
+        trainer: whose ranks share the work.
     """
     from bench.text import all_failed_text
     from bench.workflow import judge as run_step
 
-    done = run_step(run, judge, batch_size=batch_size)
+    done = run_step(run, judge, batch_size=batch_size, trainer=trainer)
+    if trainer is not None and not trainer.is_global_zero:
+        return
     found = done.verdicts()
     verdicts = [
         verdict

@@ -24,7 +24,7 @@ from pydantic import BaseModel, ConfigDict, ValidationError
 
 from bench.generators import file_stem
 from bench.results import Item
-from gnomon.datasets import read_records
+from gnomon.datasets import dataset_hash, dataset_stamp, read_records
 from gnomon.errors import UserError
 from gnomon.hashing import stable_hash
 from gnomon.jsonl import Model
@@ -62,6 +62,7 @@ class GenerateFile(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True)
 
     cases: str
+    stamp: str = ""
     batch_size: int
     config: RunConfig
 
@@ -160,6 +161,20 @@ class BenchRun:
 
     def _has(self, name: str) -> bool:
         return (self.path / name).exists()
+
+
+def hash_once(root: Path, run: Path) -> tuple[str, str]:
+    """Return hash and stamp of the dataset in `root`; the hash is the run's, unless a file was written since.
+
+    Hashing decodes every picture, which takes minutes for a real benchmark, and each step and resume needs the hash.
+    """
+    stamp = dataset_stamp(root)
+    manifest, settings = read_manifest(run), run / GENERATE
+    if manifest is not None and manifest.command == COMMAND and settings.exists():
+        known = read_json(settings, GenerateFile)
+        if (known.stamp, known.cases) == (stamp, str(root.resolve())):
+            return manifest.inputs["dataset"], stamp
+    return dataset_hash(root), stamp
 
 
 @contextmanager

@@ -4,14 +4,19 @@ from __future__ import annotations
 
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping, Sequence
+from statistics import fmean, stdev
+from typing import TypeVar
 
 from pydantic import BaseModel, ConfigDict
 
-from gnomon.records import Candidate, Case, Verdict
+from bench.benchmarks import Score, benchmark_of
+from gnomon.records import Candidate, Case
 from gnomon.statistics import Estimate, cluster_bootstrap, paired_difference
 
 Item = tuple[str, int]
 """What is judged: case id and seed."""
+
+Element = TypeVar("Element", Item, str)
 
 
 class _Result(BaseModel):
@@ -47,9 +52,25 @@ class Cell(_Result):
 
 
 class MetricResult(Cell):
-    """A metric over all cases, and over the cases of each task."""
+    """A metric over all cases, and over the cases of each group.
 
-    tasks: dict[str, Cell]
+    `value` is the mean over items (micro). `groups` has, by kind of group (task, category, ...), a cell per group, and
+    `macro` the plain mean of the groups' values, in which a small group counts as much as a large one. `missing` names
+    the groups that have no scored item although the benchmark or this run's cases have them: with one of them gone,
+    `value` and `macro` are partial and not to be compared with whole ones. `seeds` has the mean of each repeat, and
+    `std` their sample standard deviation, None below two repeats.
+    """
+
+    groups: dict[str, dict[str, Cell]]
+    macro: dict[str, float | None]
+    missing: dict[str, list[str]]
+    seeds: dict[str, float]
+    std: float | None
+
+    @property
+    def is_partial(self) -> bool:
+        """Whether a group is missing."""
+        return any(self.missing.values())
 
 
 class JudgeResult(_Result):
@@ -65,7 +86,7 @@ class Results(_Result):
     `candidates` counts items by the status of their candidate, those not generated yet as "pending".
     """
 
-    schema_version: int = 1
+    schema_version: int = 2
     generator: str
     benchmarks: list[str]
     dataset: str
@@ -101,15 +122,15 @@ class Difference(_Result):
 
 
 class MetricDifference(Difference):
-    """The difference over all cases, and over the cases of each task."""
+    """The difference over all cases, and over the cases of each group by kind of group."""
 
-    tasks: dict[str, Difference]
+    groups: dict[str, dict[str, Difference]]
 
 
 class RunComparison(_Result):
     """`comparison.json`: `after` minus `before`, by judge and metric."""
 
-    schema_version: int = 1
+    schema_version: int = 2
     before: str
     after: str
     dataset: str
@@ -122,30 +143,82 @@ def count_candidates(items: Sequence[Item], candidates: Iterable[Candidate]) -> 
     return dict(sorted(Counter(statuses.get(item, "pending") for item in items).items()))
 
 
-def metric_result(items: Sequence[Item], verdicts: Mapping[Item, Verdict], cases: Mapping[str, Case]) -> MetricResult:
-    """Return the cells of one metric: over all `items`, and over those of each task.
+def metric_result(items: Sequence[Item], scores: Mapping[Item, Score], cases: Mapping[str, Case]) -> MetricResult:
+    """Return the cells of one metric: over all `items`, and over those of each group.
 
     Args:
         items: every item that was to be judged.
-        verdicts: the verdicts that exist, by item.
+        scores: the scores that exist, by item.
         cases: the cases by id.
     """
-    by_task: dict[str, list[Item]] = defaultdict(list)
+    whole = cell(items, scores)
+    groups = {
+        kind: {name: cell(members, scores) for name, members in by_name.items()}
+        for kind, by_name in grouped(items, {item: cases[item[0]] for item in items}).items()
+    }
+    expected = _expected_groups(cases.values())
+    known = {
+        kind: [part.value for part in by_name.values() if part.value is not None] for kind, by_name in groups.items()
+    }
+    seeds = _seed_means(items, scores)
+    return MetricResult(
+        **whole.model_dump(),
+        groups=groups,
+        macro={kind: fmean(values) if values else None for kind, values in known.items()},
+        missing={
+            kind: sorted(
+                name
+                for name in {*by_name, *expected.get(kind, ())}
+                if name not in by_name or by_name[name].value is None
+            )
+            for kind, by_name in groups.items()
+        },
+        seeds=seeds,
+        std=stdev(seeds.values()) if len(seeds) > 1 else None,
+    )
+
+
+def grouped(elements: Sequence[Element], cases: Mapping[Element, Case]) -> dict[str, dict[str, list[Element]]]:
+    """Return the elements of each group, by kind of group and name of the group, both sorted.
+
+    Args:
+        elements: items or case ids.
+        cases: the case of each.
+    """
+    found: dict[str, dict[str, list[Element]]] = defaultdict(lambda: defaultdict(list))
+    for element in elements:
+        case = cases[element]
+        for kind, name in benchmark_of(case).groups(case).items():
+            found[kind][name].append(element)
+    return {kind: dict(sorted(by_name.items())) for kind, by_name in sorted(found.items())}
+
+
+def _expected_groups(cases: Iterable[Case]) -> dict[str, set[str]]:
+    """Return what the benchmarks of `cases` consist of, by kind of group."""
+    expected: dict[str, set[str]] = defaultdict(set)
+    for benchmark in {case.benchmark: benchmark_of(case) for case in cases}.values():
+        for kind, names in (benchmark.parts or {}).items():
+            expected[kind] |= names
+    return expected
+
+
+def _seed_means(items: Sequence[Item], scores: Mapping[Item, Score]) -> dict[str, float]:
+    by_seed: dict[int, list[float]] = defaultdict(list)
     for item in items:
-        by_task[cases[item[0]].task].append(item)
-    tasks = {task: cell(members, verdicts) for task, members in sorted(by_task.items())}
-    return MetricResult(**cell(items, verdicts).model_dump(), tasks=tasks)
+        if item in scores and (value := scores[item].value) is not None:
+            by_seed[item[1]].append(value)
+    return {str(seed): fmean(values) for seed, values in sorted(by_seed.items())}
 
 
-def cell(items: Sequence[Item], verdicts: Mapping[Item, Verdict]) -> Cell:
+def cell(items: Sequence[Item], scores: Mapping[Item, Score]) -> Cell:
     """Return the mean over the scored items with its interval, and the counts of the others."""
-    found = [verdicts[item] for item in items if item in verdicts]
-    scored = [verdict for verdict in found if verdict.value is not None]
-    others = Counter(verdict.status for verdict in found if verdict.value is None)
+    found = [(item, scores[item]) for item in items if item in scores]
+    scored = [(item, score.value) for item, score in found if score.value is not None]
+    others = Counter(score.status for _, score in found if score.value is None)
     n_na = others.pop("not_applicable", 0)
     estimate = None
     if scored:
-        estimate = cluster_bootstrap([_value(verdict) for verdict in scored], [verdict.case_id for verdict in scored])
+        estimate = cluster_bootstrap([value for _, value in scored], [item[0] for item, _ in scored])
     return Cell(
         value=estimate.value if estimate else None,
         ci_low=estimate.ci_low if estimate else None,
@@ -161,15 +234,15 @@ def cell(items: Sequence[Item], verdicts: Mapping[Item, Verdict]) -> Cell:
 
 
 def metric_difference(
-    before: Mapping[Item, Verdict], after: Mapping[Item, Verdict], cases: Mapping[str, Case]
+    before: Mapping[Item, Score], after: Mapping[Item, Score], cases: Mapping[str, Case]
 ) -> MetricDifference:
-    """Return how one metric changed: over all `cases`, and over those of each task."""
+    """Return how one metric changed: over all `cases`, and over those of each group."""
     means = (mean_by_case(before), mean_by_case(after))
-    by_task: dict[str, list[str]] = defaultdict(list)
-    for case in cases.values():
-        by_task[case.task].append(case.id)
-    tasks = {task: difference(*means, members) for task, members in sorted(by_task.items())}
-    return MetricDifference(**difference(*means, list(cases)).model_dump(), tasks=tasks)
+    groups = {
+        kind: {name: difference(*means, members) for name, members in by_name.items()}
+        for kind, by_name in grouped(list(cases), cases).items()
+    }
+    return MetricDifference(**difference(*means, list(cases)).model_dump(), groups=groups)
 
 
 def difference(before: Mapping[str, float], after: Mapping[str, float], case_ids: Sequence[str]) -> Difference:
@@ -193,15 +266,10 @@ def difference(before: Mapping[str, float], after: Mapping[str, float], case_ids
     )
 
 
-def mean_by_case(verdicts: Mapping[Item, Verdict]) -> dict[str, float]:
+def mean_by_case(scores: Mapping[Item, Score]) -> dict[str, float]:
     """Return the mean over the scored repeats of each case; cases without a score are left out."""
     values: dict[str, list[float]] = defaultdict(list)
-    for (case_id, _), verdict in verdicts.items():
-        if verdict.value is not None:
-            values[case_id].append(verdict.value)
-    return {case_id: sum(scores) / len(scores) for case_id, scores in values.items()}
-
-
-def _value(verdict: Verdict) -> float:
-    assert verdict.value is not None
-    return verdict.value
+    for (case_id, _), score in scores.items():
+        if score.value is not None:
+            values[case_id].append(score.value)
+    return {case_id: fmean(known) for case_id, known in values.items()}

@@ -4,17 +4,28 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Sequence
+from statistics import fmean
 
 from bench.report.formatting import NOTHING, interval, number
 from bench.results import Cell, Difference, Results, RunComparison
 
 
 def results_text(results: Results) -> str:
-    """Return a table with a line for each judge and metric."""
+    """Return a table with a line for each judge and metric; below it, what a partial one lacks, and repeats."""
     rows = [("judge", "metric", "value", "95 % interval", "scored", "failed", "n/a", "pending")]
+    notes = []
     for name, judge in results.judges.items():
-        rows += [(name, metric, *cell_texts(cell)) for metric, cell in judge.metrics.items()]
-    return aligned(rows)
+        for metric, cell in judge.metrics.items():
+            rows.append((name, f"{metric} (partial)" if cell.is_partial else metric, *cell_texts(cell)))
+            notes += [
+                f"{name}, {metric}: nothing scored in the {kind} {', '.join(names)}"
+                for kind, names in cell.missing.items()
+                if names
+            ]
+            if cell.std is not None:
+                mean = number(fmean(cell.seeds.values()))
+                notes.append(f"{name}, {metric}: {mean} ± {number(cell.std)} over {len(cell.seeds)} seeds (sample std)")
+    return "\n".join([aligned(rows), *notes])
 
 
 def comparison_text(comparison: RunComparison) -> str:

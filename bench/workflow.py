@@ -9,9 +9,9 @@ counts.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import TypeVar
+from typing import TYPE_CHECKING, TypeVar
 
 from PIL import Image
 
@@ -24,6 +24,7 @@ from bench.folder import (
     GenerateFile,
     JudgeFile,
     RunConfig,
+    hash_once,
     image_path,
     items_of,
     judge_file,
@@ -32,7 +33,7 @@ from bench.folder import (
     read_json,
 )
 from bench.generators import CONTENT_HASH, Failure, FolderGenerator, Generator
-from bench.judging import judge_batch, key_of_verdict, open_questions
+from bench.judging import key_of_verdict
 from bench.results import (
     Item,
     JudgeResult,
@@ -43,7 +44,8 @@ from bench.results import (
     metric_difference,
     metric_result,
 )
-from gnomon.datasets import dataset_hash, read_cases, resolve, write_records
+from bench.scores import Scores, all_scores
+from gnomon.datasets import read_cases, resolve, write_records
 from gnomon.errors import UserError
 from gnomon.hashing import stable_seed
 from gnomon.images import content_hash, load_image, save_png
@@ -51,6 +53,9 @@ from gnomon.progress import track
 from gnomon.records import Candidate, Case, Verdict
 from gnomon.runs import RunFolder
 from rm.judge import Judge
+
+if TYPE_CHECKING:
+    from pytorch_lightning import Trainer
 
 COMPARISON = "comparison.json"
 Element = TypeVar("Element")
@@ -95,13 +100,16 @@ def generate(
         repeats=repeats,
         limit=limit,
     )
-    with open_run(Path(out), config, seed, dataset_hash(root)) as folder:
+    dataset, stamp = hash_once(root, Path(out))
+    with open_run(Path(out), config, seed, dataset) as folder:
         known = {(record.case_id, record.seed): record for record in folder.read(Candidate, CANDIDATES)}
         if isinstance(generator, FolderGenerator):
             generator.refuse_changed(known.values())
         with folder.start("generate"):
             write_records(folder.path / CASES, cases)
-            folder.write_json(GENERATE, GenerateFile(cases=str(root.resolve()), batch_size=batch_size, config=config))
+            folder.write_json(
+                GENERATE, GenerateFile(cases=str(root.resolve()), stamp=stamp, batch_size=batch_size, config=config)
+            )
             by_id = {case.id: case for case in cases}
             for batch in track(_batches(items_of(cases, seed, repeats), batch_size), f"generating with {name}"):
                 waiting = [item for item in batch if needs_work(known.get(item))]
@@ -145,7 +153,7 @@ def _record(path: Path, name: str, item: Item, noise_seed: int, output: Image.Im
     return Candidate(case_id=case_id, generator=name, seed=seed, path=image_path(item), sampling=sampling)
 
 
-def judge(run: str | Path, judge: Judge, *, batch_size: int = 8) -> BenchRun:
+def judge(run: str | Path, judge: Judge, *, batch_size: int = 8, trainer: Trainer | None = None) -> BenchRun:
     """Ask a judge for every metric of every candidate that it has not judged yet, or failed to in a way that may pass.
 
     All metrics of one candidate come in one call. Some verdicts need no judge: a candidate that failed, whose
@@ -156,6 +164,7 @@ def judge(run: str | Path, judge: Judge, *, batch_size: int = 8) -> BenchRun:
         run: folder of a run that :func:`generate` made; may still be incomplete.
         judge: the judge. Its fingerprint is part of what a verdict is known by.
         batch_size: candidates a call.
+        trainer: runs the judging on its ranks, see :mod:`bench.evaluators.judge`; None for this process alone.
 
     Raises:
         UserError: when the folder holds no run, is in use, or knows another judge of this name, or when the
@@ -164,8 +173,15 @@ def judge(run: str | Path, judge: Judge, *, batch_size: int = 8) -> BenchRun:
     """
     if batch_size < 1:
         raise ValueError(f"expected batch_size >= 1, got {batch_size}")
+    from bench.evaluators.command import single_process_trainer
+
+    trainer = trainer or single_process_trainer()
     bench_run = BenchRun.read(run)
-    if dataset_hash(bench_run.root) != bench_run.dataset:
+    if not trainer.is_global_zero:
+        # What exists is read before the ranks meet, hence before the first one writes.
+        _judge_batches(bench_run, judge, batch_size, trainer, None)
+        return bench_run
+    if hash_once(bench_run.root, bench_run.path)[0] != bench_run.dataset:
         raise UserError(f"{bench_run.root} changed since pictures of its cases were made; generate in a new folder")
     with bench_run.open() as folder:
         entry = JudgeFile(
@@ -174,20 +190,19 @@ def judge(run: str | Path, judge: Judge, *, batch_size: int = 8) -> BenchRun:
         _refuse_other_judge(folder.path, entry)
         with folder.start(f"judge {judge.name}"):
             folder.write_json(judge_file(judge.name), entry)
-            _judge_batches(folder, bench_run, judge, batch_size)
+            _judge_batches(bench_run, judge, batch_size, trainer, folder.append)
     return bench_run
 
 
-def _judge_batches(folder: RunFolder, run: BenchRun, judge: Judge, batch_size: int) -> None:
+def _judge_batches(
+    run: BenchRun, judge: Judge, batch_size: int, trainer: Trainer, record: Callable[[Verdict], None] | None
+) -> None:
     """Ask what is open, and record verdicts that were missing and failures where they are news."""
-    known = {key_of_verdict(verdict): verdict for verdict in folder.read(Verdict)}
-    listed = {metric for case in run.cases.values() for metric in case.metrics}
-    for batch in track(_batches(run.candidates(), batch_size), f"judging by {judge.name}"):
-        wanted = [(candidate, metric) for candidate in batch for metric in judge.metrics]
-        for verdict in judge_batch(run, judge, open_questions(run, judge, wanted, listed, known), listed):
-            old = known.get(key_of_verdict(verdict))
-            if needs_work(old) and verdict != old:
-                folder.append(verdict)
+    from bench.evaluators.judge import JudgeEvaluator, predict
+
+    known = {key_of_verdict(verdict): verdict for by_item in run.verdicts().values() for verdict in by_item.values()}
+    batches = _batches(run.candidates(), batch_size)
+    predict(trainer, JudgeEvaluator(run, judge, known, record), batches)
 
 
 def _refuse_other_judge(path: Path, entry: JudgeFile) -> None:
@@ -214,9 +229,9 @@ def summarize(run: str | Path) -> Results:
         verdicts = bench_run.verdicts()
         judges = {}
         for entry in bench_run.judges():
+            scores = _scores(bench_run, verdicts, entry)
             cells = {
-                metric: metric_result(bench_run.items, verdicts.get((entry.fingerprint, metric), {}), bench_run.cases)
-                for metric in entry.metrics
+                metric: metric_result(bench_run.items, by_item, bench_run.cases) for metric, by_item in scores.items()
             }
             judges[entry.name] = JudgeResult(fingerprint=entry.fingerprint, metrics=cells)
         results = Results(
@@ -233,6 +248,10 @@ def summarize(run: str | Path) -> Results:
     return results
 
 
+def _scores(run: BenchRun, verdicts: Mapping[tuple[str, str], Mapping[Item, Verdict]], entry: JudgeFile) -> Scores:
+    return all_scores(run.items, verdicts, run.cases, fingerprint=entry.fingerprint, metrics=entry.metrics)
+
+
 def compare(run_a: str | Path, run_b: str | Path, out: str | Path) -> RunComparison:
     """Write how scores changed from `run_a` to `run_b` to `out`/comparison.json, a run folder, and return it.
 
@@ -246,13 +265,14 @@ def compare(run_a: str | Path, run_b: str | Path, out: str | Path) -> RunCompari
     before, after = BenchRun.read(run_a), BenchRun.read(run_b)
     if before.dataset != after.dataset:
         raise UserError(f"{run_a} and {run_b} are about different datasets; compare runs of the same cases")
-    first, second = before.verdicts(), after.verdicts()
     cases = before.cases | after.cases
+    known = before.verdicts(), after.verdicts()
     judges: dict[str, dict[str, MetricDifference]] = {}
     for entry in _shared_judges(before, after):
-        keys = {metric: (entry.fingerprint, metric) for metric in entry.metrics}
+        first, second = _scores(before, known[0], entry), _scores(after, known[1], entry)
         judges[entry.name] = {
-            metric: metric_difference(first.get(key, {}), second.get(key, {}), cases) for metric, key in keys.items()
+            metric: metric_difference(first.get(metric, {}), second.get(metric, {}), cases)
+            for metric in {**first, **second}
         }
     comparison = RunComparison(
         before=before.config.generator, after=after.config.generator, dataset=before.dataset, judges=judges

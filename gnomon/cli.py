@@ -68,7 +68,7 @@ COMMANDS: dict[tuple[str, ...], Command] = {
     ("rl", "export"): Command("rl.cli:export", "write a checkpoint's LoRA in diffusers' format"),
     ("bench", "list"): Command("bench.cli:list_benchmarks", "list the benchmarks"),
     ("bench", "generate"): Command("bench.cli:generate", "make the images of a generator for a benchmark's cases"),
-    ("bench", "judge"): Command("bench.cli:judge", "judge images, one verdict a line"),
+    ("bench", "judge"): Command("bench.cli:judge", "judge images, one verdict a line", takes_argv=True),
     ("bench", "summarize"): Command("bench.cli:summarize", "turn verdicts into results with intervals"),
     ("bench", "report"): Command("bench.cli:report", "write a page that shows results and images"),
     ("bench", "compare"): Command("bench.cli:compare", "compare two runs on the same cases, paired"),

@@ -139,14 +139,25 @@ class TrainingCommandLine(LightningCLI):
         checkpoint = self.last_checkpoint
         if checkpoint is not None:
             print(f"resuming {self.out} from {checkpoint}")
-        try:
-            with quiet_lightning(), no_orphans(self.trainer):
-                path = None if checkpoint is None else str(checkpoint)
-                self.trainer.fit(self.model, self.datamodule, ckpt_path=path, weights_only=True)
-        except SystemExit:
-            if self.trainer.interrupted:
-                raise KeyboardInterrupt from None
-            raise
+        with interruptible(self.trainer):
+            path = None if checkpoint is None else str(checkpoint)
+            self.trainer.fit(self.model, self.datamodule, ckpt_path=path, weights_only=True)
+
+
+@contextmanager
+def interruptible(trainer: Trainer) -> Iterator[None]:
+    """Let a trainer work in peace, and a Ctrl-C be one.
+
+    Raises:
+        KeyboardInterrupt: on Ctrl-C, which Lightning turns into an exit of its own.
+    """
+    try:
+        with quiet_lightning(), no_orphans(trainer):
+            yield
+    except SystemExit:
+        if trainer.interrupted:
+            raise KeyboardInterrupt from None
+        raise
 
 
 @contextmanager

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
+from typing import TypeVar
 
 from bench.folder import REPORT, BenchRun
 from bench.report.blocks import Cell as TableCell
@@ -11,7 +12,7 @@ from bench.report.blocks import Figure, Gallery, GalleryRow, Picture, PictureGro
 from bench.report.document import Report
 from bench.report.formatting import NOTHING, interval, number
 from bench.report.plots import Bar, plot_bars
-from bench.results import Cell, Item, MetricDifference, MetricResult, Results, RunComparison
+from bench.results import Cell, Difference, Item, MetricDifference, MetricResult, Results, RunComparison
 from bench.workflow import summarize
 from gnomon.datasets import resolve
 from gnomon.records import Candidate, Case, Verdict
@@ -20,6 +21,7 @@ INTERVAL_NOTE = (
     "Intervals are 95 % percentile bootstrap intervals that resample whole cases (2000 resamples). Failed candidates "
     "are counted by kind and are not part of a value."
 )
+Part = TypeVar("Part")
 Verdicts = Mapping[tuple[str, str], Mapping[Item, Verdict]]
 
 
@@ -58,7 +60,14 @@ def run_page(run: BenchRun, results: Results, *, num_examples: int = 12) -> Repo
     for name, judge in results.judges.items():
         report.add_section(f"Scores by {name}", f"Judge fingerprint {judge.fingerprint}.")
         report.add_tiles([_metric_tile(metric, cell) for metric, cell in judge.metrics.items()])
-        report.add_figures([_task_figure(metric, cell) for metric, cell in judge.metrics.items() if _has_tasks(cell)])
+        report.add_figures(
+            [
+                _group_figure(metric, kind, cells)
+                for metric, result in judge.metrics.items()
+                for kind, cells in result.groups.items()
+                if sum(cell.value is not None for cell in cells.values()) > 1
+            ]
+        )
         report.add_table(_metric_table(name, judge.metrics))
     if num_examples and run.items:
         report.add_section("Pictures", "Each candidate with its scores, or why it has none.")
@@ -74,7 +83,12 @@ def comparison_page(before: BenchRun, after: BenchRun, comparison: RunComparison
         report.add_section(f"Differences by {name}")
         report.add_tiles([_difference_tile(metric, change) for metric, change in metrics.items()])
         report.add_figures(
-            [_difference_figure(metric, change) for metric, change in metrics.items() if len(change.tasks) > 1]
+            [
+                _difference_figure(metric, kind, changes)
+                for metric, change in metrics.items()
+                for kind, changes in change.groups.items()
+                if len(changes) > 1
+            ]
         )
         report.add_table(_difference_table(name, metrics))
     if num_examples:
@@ -103,45 +117,49 @@ def _difference_tile(metric: str, change: MetricDifference) -> Tile:
     return Tile(metric, sign + number(estimate.value), f"{interval(estimate)}, {change.n_pairs} pairs", tone=tone)
 
 
-def _has_tasks(cell: MetricResult) -> bool:
-    return sum(task.value is not None for task in cell.tasks.values()) > 1
+def _group_figure(metric: str, kind: str, cells: Mapping[str, Cell]) -> Figure:
+    bars = [Bar(name, cell.value, cell.ci_low, cell.ci_high) for name, cell in cells.items() if cell.value is not None]
+    return Figure(plot_bars(bars, title=metric, x_label="mean"), f"{metric} by {kind}, with 95 % intervals.")
 
 
-def _task_figure(metric: str, cell: MetricResult) -> Figure:
+def _difference_figure(metric: str, kind: str, changes: Mapping[str, Difference]) -> Figure:
     bars = [
-        Bar(task, part.value, part.ci_low, part.ci_high) for task, part in cell.tasks.items() if part.value is not None
+        Bar(name, change.difference, change.ci_low, change.ci_high)
+        for name, change in changes.items()
+        if change.difference is not None
     ]
-    return Figure(plot_bars(bars, title=metric, x_label="mean"), f"{metric} by task, with 95 % intervals.")
-
-
-def _difference_figure(metric: str, change: MetricDifference) -> Figure:
-    bars = [
-        Bar(task, part.difference, part.ci_low, part.ci_high)
-        for task, part in change.tasks.items()
-        if part.difference is not None
-    ]
-    return Figure(plot_bars(bars, title=metric, x_label="difference"), f"Change of {metric} by task, 95 % intervals.")
+    return Figure(plot_bars(bars, title=metric, x_label="difference"), f"Change of {metric} by {kind}, 95 % intervals.")
 
 
 def _metric_table(name: str, metrics: Mapping[str, MetricResult]) -> Table:
     rows: list[list[TableCell]] = []
     for metric, result in metrics.items():
-        for task, cell in [("all", result), *result.tasks.items()]:
+        whole = "all (partial)" if result.is_partial else "all"
+        for group, cell in [(whole, result), *_named(result.groups)]:
             failed = ", ".join(f"{count} {status}" for status, count in cell.failed.items())
             counts = [cell.n_total, cell.n_scored, cell.n_failed]
-            rows.append([metric, task, cell.estimate, *counts, failed or None, cell.n_na, cell.n_pending])
-    columns = ["metric", "task", "mean", "n", "scored", "failed", "failures", "not applicable", "pending"]
-    return Table(f"Every metric of {name}, over all cases and by task", columns, rows, INTERVAL_NOTE)
+            rows.append([metric, group, cell.estimate, *counts, failed or None, cell.n_na, cell.n_pending])
+    columns = ["metric", "cases", "mean", "n", "scored", "failed", "failures", "not applicable", "pending"]
+    return Table(f"Every metric of {name}, over all cases and by group", columns, rows, INTERVAL_NOTE)
 
 
 def _difference_table(name: str, metrics: Mapping[str, MetricDifference]) -> Table:
     rows: list[list[TableCell]] = []
     for metric, result in metrics.items():
-        for task, change in [("all", result), *result.tasks.items()]:
+        for group, change in [("all", result), *_named(result.groups)]:
             means: list[TableCell] = [change.before, change.after, change.estimate]
-            rows.append([metric, task, *means, change.n_pairs, change.n_unpaired])
-    columns = ["metric", "task", "before", "after", "difference", "pairs", "unpaired"]
-    return Table(f"Every metric of {name}, over all cases and by task", columns, rows, INTERVAL_NOTE)
+            rows.append([metric, group, *means, change.n_pairs, change.n_unpaired])
+    columns = ["metric", "cases", "before", "after", "difference", "pairs", "unpaired"]
+    return Table(f"Every metric of {name}, over all cases and by group", columns, rows, INTERVAL_NOTE)
+
+
+def _named(groups: Mapping[str, Mapping[str, Part]]) -> list[tuple[str, Part]]:
+    """Return the cells of all groups under names that tell the kind where there are several."""
+    return [
+        (name if len(groups) == 1 else f"{kind}: {name}", part)
+        for kind, by_name in groups.items()
+        for name, part in by_name.items()
+    ]
 
 
 def _example_rows(runs: Sequence[BenchRun], num_examples: int) -> list[GalleryRow]:

@@ -17,7 +17,7 @@ def test_every_recipe_is_tested_here() -> None:
 
 
 def test_the_judge_recipe_parses() -> None:
-    settings = auto_parser(cli.judge).parse_args(["--config", str(CONFIGS / "tabletop_judge.yaml")])
+    settings = auto_parser(cli.judge_run).parse_args(["--config", str(CONFIGS / "tabletop_judge.yaml")])
     assert settings["judge"]["class_path"] == "rm.judge.RewardModelJudge"
 
 

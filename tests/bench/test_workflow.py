@@ -16,11 +16,12 @@ import numpy as np
 import pytest
 from PIL import Image
 
+import bench.folder
 from bench.folder import BenchRun
 from bench.generators import FolderGenerator
 from bench.results import Results
 from bench.workflow import compare, generate, judge, summarize
-from gnomon.datasets import read_cases, read_records, write_records
+from gnomon.datasets import dataset_hash, read_cases, read_records, write_records
 from gnomon.errors import UserError
 from gnomon.images import load_image, save_png
 from gnomon.records import Candidate, Verdict
@@ -49,8 +50,8 @@ def test_the_steps_make_the_files_and_numbers_of_a_run(
     assert cell.num_clusters == 6
     assert cell.ci_low is not None
     assert cell.ci_low < np.mean(levels)
-    assert set(cell.tasks) == {"dark", "light"}
-    assert cell.tasks["dark"].n_total == 6
+    assert set(cell.groups["task"]) == {"dark", "light"}
+    assert cell.groups["task"]["dark"].n_total == 6
     assert results.candidates == {"ok": 12}
     assert Results.model_validate_json((run / "results.json").read_text()) == results
 
@@ -160,7 +161,7 @@ def test_missing_and_broken_pictures_are_statuses_with_counts(
     assert cell.failed == {"missing_output": 2, "unreadable_image": 2}
     assert (cell.value, cell.n_total, cell.n_scored, cell.n_failed, cell.num_clusters) == (1.0, 6, 2, 4, 2)
     assert results.candidates == {"missing_output": 1, "ok": 4, "unreadable_image": 1}
-    assert cell.tasks["light"].n_failed == 2
+    assert cell.groups["task"]["light"].n_failed == 2
 
 
 def test_a_metric_that_only_other_cases_list_is_not_applicable(
@@ -175,7 +176,7 @@ def test_a_metric_that_only_other_cases_list_is_not_applicable(
     judge(run, brightness.BrightnessJudge())
     metrics = summarize(run).judges["brightness"].metrics
     assert (metrics["redness"].n_scored, metrics["redness"].n_na) == (2, 2)
-    assert metrics["redness"].tasks["light"].value is None
+    assert metrics["redness"].groups["task"]["light"].value is None
     assert (metrics["brightness"].n_scored, metrics["brightness"].n_na) == (4, 0)
 
 
@@ -270,8 +271,8 @@ def test_compare_pairs_by_case_and_leaves_out_what_one_side_lacks(
     change = comparison.judges["brightness"]["brightness"]
     # The noise of a seed is the same in both runs, so a case with both repeats differs by exactly 51 / 255.
     assert (change.n_pairs, change.n_unpaired) == (7, 1)
-    assert change.tasks["dark"].difference == pytest.approx(0.2)
-    assert change.tasks["dark"].ci_low == pytest.approx(0.2)
+    assert change.groups["task"]["dark"].difference == pytest.approx(0.2)
+    assert change.groups["task"]["dark"].ci_low == pytest.approx(0.2)
     assert change.after is not None
     assert change.before is not None
     assert change.difference == pytest.approx(change.after - change.before)
@@ -325,3 +326,26 @@ def test_a_comparison_overwrites_itself_and_nothing_else(
 def test_a_limited_run_knows_its_own_cases(make_dataset: MakeDataset, brightness: ModuleType, tmp_path: Path) -> None:
     run = generate(make_dataset(6), tmp_path / "run", brightness.NoisyCopy(), name="copy", limit=2, seed=7)
     assert BenchRun.read(run.path).items == [("case-0", 7), ("case-1", 7)]
+
+
+def test_a_dataset_is_hashed_once_and_again_when_a_file_was_written(
+    make_dataset: MakeDataset, brightness: ModuleType, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    root, run = make_dataset(3), tmp_path / "run"
+    generate(root, run, brightness.NoisyCopy(), name="copy")
+    hashed: list[Path] = []
+
+    def watched(path: Path) -> str:
+        hashed.append(path)
+        return dataset_hash(path)
+
+    monkeypatch.setattr(bench.folder, "dataset_hash", watched)
+    generate(root, run, brightness.NoisyCopy(), name="copy")
+    judge(run, brightness.BrightnessJudge())
+    assert hashed == []
+    save_png(load_image(root / "images/0.png"), root / "images/0.png")  # the same pixels
+    judge(run, brightness.BrightnessJudge())
+    assert hashed == [root]
+    save_png(Image.new("RGB", (16, 16), "red"), root / "images/0.png")
+    with pytest.raises(UserError, match="changed since pictures of its cases were made"):
+        judge(run, brightness.BrightnessJudge())

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 from typing import Any
 
@@ -10,6 +11,7 @@ from PIL import Image
 
 from gnomon.datasets import (
     dataset_hash,
+    dataset_stamp,
     read_cases,
     read_comparisons,
     read_records,
@@ -260,3 +262,13 @@ def test_a_dataset_hash_follows_records_and_pixels_but_not_compression(root: Pat
     assert changed != before
     write_records(root / "cases.jsonl", [case("2", "source.png", "a.png")])
     assert dataset_hash(root) not in {before, changed}
+
+
+def test_a_stamp_changes_with_every_written_file_of_the_dataset(root: Path) -> None:
+    write_records(root / "cases.jsonl", [case("1", "source.png", "a.png")])
+    before = dataset_stamp(root)
+    Image.new("RGB", (4, 4), "black").save(root / "unused.png")
+    assert dataset_stamp(root) == before
+    later = (root / "a.png").stat().st_mtime_ns + 1
+    os.utime(root / "a.png", ns=(later, later))
+    assert dataset_stamp(root) != before

@@ -1,0 +1,1 @@
+"""Evaluators: Lightning modules that look at the candidates of a run, on any number of ranks."""

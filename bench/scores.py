@@ -1,0 +1,49 @@
+"""The scores of a run by one judge: its verdicts, and what the benchmark computes from them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from bench.benchmarks import Score, benchmark_of
+from bench.results import Item
+from gnomon.records import Case, Verdict
+
+Scores = dict[str, dict[Item, Score]]
+"""Metric -> item -> score."""
+
+
+def all_scores(
+    items: Sequence[Item],
+    verdicts: Mapping[tuple[str, str], Mapping[Item, Verdict]],
+    cases: Mapping[str, Case],
+    *,
+    fingerprint: str,
+    metrics: Sequence[str],
+) -> Scores:
+    """Return the scores of a judge's metrics, and behind them those that the benchmark derives.
+
+    A derived metric that the judge has under the same name is the judge's. An item without all that its derived
+    metric needs has none yet.
+
+    Args:
+        items: every item that was to be judged.
+        verdicts: the last verdicts, by (judge fingerprint, metric) and item.
+        cases: the cases by id.
+        fingerprint: of the judge.
+        metrics: of the judge.
+    """
+    scores: Scores = {
+        metric: {
+            item: Score(verdict.value, verdict.status)
+            for item, verdict in verdicts.get((fingerprint, metric), {}).items()
+        }
+        for metric in metrics
+    }
+    derived: Scores = {}
+    for item in items:
+        case = cases[item[0]]
+        known = {metric: scores[metric][item] for metric in metrics if item in scores[metric]}
+        for metric, score in benchmark_of(case).derive(case, known).items():
+            if metric not in scores:
+                derived.setdefault(metric, {})[item] = score
+    return scores | derived
