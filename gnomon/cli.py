@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import difflib
 import errno
+import logging
 import os
 import select
 import sys
@@ -52,7 +53,7 @@ COMMANDS: dict[tuple[str, ...], Command] = {
     ),
     ("data", "validate"): Command("data_build.cli:validate", "check a dataset folder, every picture included"),
     ("data", "sample-preferences"): Command(
-        "data_build.cli:sample_preferences", "sample candidates of a generator and label pairs of them"
+        "data_build.preferences_cli:sample_preferences", "sample candidates of a generator and label pairs of them"
     ),
     ("data", "train-tabletop"): Command(
         "data_build.cli:train_tabletop", "train the tiny models that ship from nothing"
@@ -85,6 +86,8 @@ def main(argv: list[str] | None = None) -> int:
     Args:
         argv: the arguments without the program's name; `sys.argv[1:]` when None.
     """
+    # bitsandbytes says so at every import on some processors; what it lacks there is speed in four bits.
+    logging.getLogger("bitsandbytes.backends.cpu.ops").setLevel(logging.ERROR)
     try:
         code = _dispatch(sys.argv[1:] if argv is None else argv)
         sys.stdout.flush()  # here, so that a reader that went away is noticed inside the try

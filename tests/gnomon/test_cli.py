@@ -147,6 +147,15 @@ def test_help_answers_at_once_because_it_imports_nothing_heavy(arguments: tuple[
     assert not imported_by("-m", "gnomon", *arguments) & HEAVY
 
 
+LIGHT = ["data list", "data validate --help", "rm parse --help", "bench list", "bench summarize --help"]
+
+
+@pytest.mark.parametrize("arguments", LIGHT)
+def test_a_command_that_needs_no_model_imports_no_torch(arguments: str) -> None:
+    """One annotation of a neighbour in the same module is enough for jsonargparse to import it."""
+    assert not imported_by("-m", "gnomon", *arguments.split()) & {"torch", "diffusers", "transformers"}
+
+
 def test_help_lists_every_noun_and_verb(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["--help"]) == 0
     text = capsys.readouterr().out
