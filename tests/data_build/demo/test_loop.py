@@ -88,7 +88,7 @@ def test_diffusion_nft_steers_by_the_same_judge(seed: int, demo_of: Callable[[in
     recipe = ["--config", str(config_file("rl/tabletop_nft.yaml")), "--seed_everything", str(seed)]
     data = [f"--data.{split}={demo}/cases/{split}" for split in ("train", "validation")]
     judge = f"--model.reward.init_args.model={demo}/judge/model"
-    _gnomon("rl", "fit", *recipe, f"--model{editor[0][1:]}", editor[1], judge, *data, "--out", str(policy))
+    _gnomon("rl", "fit", *recipe, "--model.generator.init_args.model", editor[1], judge, *data, "--out", str(policy))
     _gnomon("rl", "export", str(policy), str(tmp_path / "lora"))
     recipe = ["--config", str(config_file("bench/tabletop_generate.yaml")), "--seed", str(seed), "--name", "after"]
     lora = ["--generator.init_args.lora", str(tmp_path / "lora")]
