@@ -9,6 +9,9 @@ Sources: percentile interval: Efron and Tibshirani, *An Introduction to the Boot
 resampling of clusters: Davison and Hinkley, *Bootstrap Methods and their Application* (1997), section 3.8;
 why evaluations need it: Miller, *Adding Error Bars to Evals* (arXiv 2411.00640), section 2.2.
 
+A statistic that is no mean of values (an agreement coefficient, a correlation) is resampled in the same way, as a
+function of how often each value counts: :func:`cluster_bootstrap_statistic`.
+
 With few clusters (below some 20) a percentile interval is narrower than it should be; `Estimate.num_clusters` is
 reported so that a reader sees it. One cluster says nothing about the spread between clusters: there is no interval.
 
@@ -17,7 +20,7 @@ Float64, and equal for equal seeds.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -26,10 +29,13 @@ from scipy.stats import binomtest
 
 DRAWS_AT_ONCE = 2_000_000  # bounds the memory of the resampling at some 50 MB, for any number of clusters
 
+WeightedStatistic = Callable[[NDArray[np.float64]], NDArray[np.float64]]
+"""From how often each value counts [resamples, n] to the statistic [resamples], NaN where it is undefined."""
+
 
 @dataclass(frozen=True)
 class Estimate:
-    """A mean with its interval, in the unit of the values.
+    """A mean, or another statistic, with its interval, in the unit of the values.
 
     `ci_low` and `ci_high` are None when there are fewer than two clusters: the spread is unknown, not zero.
     `n` counts values, `num_clusters` the clusters that they came in.
@@ -78,6 +84,87 @@ def cluster_bootstrap(
     resampled = _resampled_means(deviations, sizes, np.random.default_rng(seed), num_resamples)
     low, high = np.quantile(resampled, [(1 - level) / 2, (1 + level) / 2])
     return Estimate(mean, mean + float(low), mean + float(high), n=len(numbers), num_clusters=len(names))
+
+
+def cluster_bootstrap_statistic(
+    statistic: WeightedStatistic,
+    clusters: Sequence[str] | Sequence[int] | NDArray[np.generic],
+    *,
+    seed: int = 0,
+    num_resamples: int = 2000,
+    level: float = 0.95,
+    width: int = 1,
+) -> Estimate:
+    """Return any statistic of n values with a percentile interval from resampling whole clusters.
+
+    Resamples in which the statistic is undefined (one that drew only equal ratings, say) are left out; where more than
+    half of them are, there is no interval.
+
+    Args:
+        statistic: what to compute, see :data:`WeightedStatistic`; weights of one give the value itself.
+        clusters: the cluster of each value [n], as names or numbers; any order.
+        seed: seed of the numpy Generator that draws the clusters.
+        num_resamples: number of bootstrap resamples, >= 1.
+        level: confidence level in (0, 1).
+        width: how many numbers the statistic holds per resample, if more than n; bounds the memory.
+
+    Raises:
+        ValueError: for no values, a statistic that is undefined on all values, or a level or number out of range.
+    """
+    num_values = len(clusters)
+    if num_values == 0:
+        raise ValueError("expected at least one value")
+    value = float(statistic(np.ones((1, num_values)))[0])
+    if not np.isfinite(value):
+        raise ValueError(f"expected a statistic that is defined on all values, got {value}")
+    num_clusters = len(np.unique(np.asarray(clusters)))
+    drawn = cluster_weights(clusters, seed=seed, num_resamples=num_resamples, width=width)
+    low, high = percentile_interval(np.concatenate([statistic(weights) for weights in drawn]), level)
+    if num_clusters < 2:
+        low = high = None
+    return Estimate(value, low, high, n=num_values, num_clusters=num_clusters)
+
+
+def cluster_weights(
+    clusters: Sequence[str] | Sequence[int] | NDArray[np.generic], *, seed: int, num_resamples: int, width: int = 1
+) -> Iterator[NDArray[np.float64]]:
+    """Yield how often each value counts in each resample of whole clusters, as arrays [some resamples, n].
+
+    Args:
+        clusters: the cluster of each value [n].
+        seed: seed of the numpy Generator that draws the clusters.
+        num_resamples: number of bootstrap resamples in all, >= 1.
+        width: how many numbers per resample are made of the weights, if more than n; the more, the smaller the arrays.
+
+    Raises:
+        ValueError: where `num_resamples` is below 1.
+    """
+    if num_resamples < 1:
+        raise ValueError(f"expected num_resamples >= 1, got {num_resamples}")
+    generator = np.random.default_rng(seed)
+    names, members = np.unique(np.asarray(clusters), return_inverse=True)
+    rows = max(1, DRAWS_AT_ONCE // max(width, len(members)))
+    for start in range(0, num_resamples, rows):
+        size = min(rows, num_resamples - start)
+        drawn = generator.integers(len(names), size=(size, len(names)))
+        places = (drawn + np.arange(size)[:, None] * len(names)).ravel()
+        counts = np.bincount(places, minlength=size * len(names)).reshape(size, len(names))
+        yield counts[:, members].astype(np.float64)
+
+
+def percentile_interval(resampled: NDArray[np.float64], level: float) -> tuple[float | None, float | None]:
+    """Return the percentile interval of the finite ones of `resampled`; None, None where fewer than half are finite.
+
+    Raises:
+        ValueError: for a level out of range.
+    """
+    if not 0 < level < 1:
+        raise ValueError(f"expected 0 < level < 1, got {level}")
+    finite = resampled[np.isfinite(resampled)]
+    if len(finite) == 0 or 2 * len(finite) < len(resampled):
+        return None, None
+    low, high = np.quantile(finite, [(1 - level) / 2, (1 + level) / 2])
+    return float(low), float(high)
 
 
 def paired_difference(
