@@ -1,11 +1,11 @@
-"""The commands under `gnomon bench`: thin shells around :mod:`bench.workflow` and :mod:`bench.report`."""
+"""The commands under `gnomon bench`: thin shells around the workflow, the report and :mod:`bench.agreement`."""
 
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any, Literal, Protocol
 
-from jsonargparse.typing import PositiveInt
+from jsonargparse.typing import NonNegativeInt, PositiveInt
 
 from gnomon.errors import UserError
 
@@ -159,3 +159,33 @@ def compare(*, before: Path, after: Path, out: Path, num_examples: int = 12) -> 
     comparison = run_step(before, after, out)
     print(comparison_text(comparison))
     print(f"written to {write_comparison_page(before, after, out, comparison, num_examples=num_examples)}")
+
+
+def agreement(
+    *,
+    ratings: Path,
+    level: Literal["nominal", "ordinal", "interval"],
+    out: Path,
+    num_resamples: PositiveInt = 2000,
+    seed: NonNegativeInt = 0,
+) -> None:
+    """Measure how far raters agree, per group: agreement ratio, kappas, Krippendorff's alpha, correlations.
+
+    Args:
+        ratings: CSV file with the header item,rater,value and, for several tables in one file, a column group.
+        level: what values are compared by: equality (nominal), order (ordinal) or differences (interval).
+        out: JSON file to write.
+        num_resamples: bootstrap resamples of items for the 95 % intervals.
+        seed: seed of the resampling.
+    """
+    from bench.agreement import agreement_text, group_agreement, write_agreement
+    from bench.ratings import read_ratings
+    from bench.statistics.ratings import Bootstrap
+
+    if out.resolve() == ratings.resolve():
+        raise UserError(f"expected --out to be another file than --ratings, got {out} for both")
+    bootstrap = Bootstrap(seed=seed, num_resamples=num_resamples)
+    groups = {name: group_agreement(table, bootstrap) for name, table in read_ratings(ratings, level).items()}
+    write_agreement(out, groups)
+    print(agreement_text(groups))
+    print(f"written to {out}")

@@ -73,6 +73,7 @@ COMMANDS: dict[tuple[str, ...], Command] = {
     ("bench", "summarize"): Command("bench.cli:summarize", "turn verdicts into results with intervals"),
     ("bench", "report"): Command("bench.cli:report", "write a page that shows results and images"),
     ("bench", "compare"): Command("bench.cli:compare", "compare two runs on the same cases, paired"),
+    ("bench", "agreement"): Command("bench.cli:agreement", "measure how far the raters in a CSV file agree"),
 }
 
 _PACKAGES = ("rm", "bench", "rl", "data_build")

@@ -2,8 +2,8 @@
 
 The chance that i beats j is `sigmoid(strength_i - strength_j)`; a tie counts as half a win of either. Strengths are
 natural logarithms with mean zero. Sources: Bradley and Terry, *Biometrika* 39 (1952) 324; when the likelihood has a
-maximum: Ford, *American Mathematical Monthly* 64 (1957) 28; the fit,
-by the package evalica: Newman, *JMLR* 24 (2023) 1.
+maximum: Ford, *American Mathematical Monthly* 64 (1957) 28; the fit, by the
+package evalica: Newman, *JMLR* 24 (2023) 1.
 """
 
 from __future__ import annotations

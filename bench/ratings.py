@@ -1,0 +1,104 @@
+"""Ratings as a CSV file in long form: `item,rater,value` and, if there are several tables in it, `group`."""
+
+from __future__ import annotations
+
+import csv
+import math
+from collections.abc import Iterator
+from pathlib import Path
+
+from bench.statistics.ratings import Level, Ratings
+from gnomon.errors import UserError
+
+REQUIRED = ("item", "rater", "value")
+ONLY_GROUP = "all"
+"""The name of the one group of a file without a column `group`."""
+
+
+def read_ratings(path: Path, level: Level) -> dict[str, Ratings]:
+    """Return the ratings of each group of a CSV file, groups in the order of the file.
+
+    UTF-8 with or without a byte order mark; any line ends; columns in any order; spaces around a cell do not count. A
+    row with an empty value says that there is none.
+
+    Args:
+        path: the file.
+        level: labels may be any text for the nominal level and must be numbers for the others.
+
+    Raises:
+        UserError: names file and line of what is wrong: the header, a number of cells, an empty name, no number,
+            a second value of one rater on one item; or the file, if it cannot be read or holds no rating.
+    """
+    groups: dict[str, list[tuple[str, str, str | float | None]]] = {}
+    lines: dict[tuple[str, str, str], int] = {}
+    for line, row in _rows(path):
+        group, item, rater = row.get("group", ONLY_GROUP), row["item"], row["rater"]
+        for name, cell in (("group", group), ("item", item), ("rater", rater)):
+            if not cell:
+                raise UserError(f"{path}:{line}: expected a name in the column {name}, got an empty cell; fill it in")
+        first = lines.setdefault((group, item, rater), line)
+        if first != line:
+            raise UserError(
+                f"{path}:{line}: expected one row per item and rater, got a second one of item '{item}' by rater "
+                f"'{rater}' (the first is in line {first}); delete one of them"
+            )
+        value = row["value"] if level == "nominal" or not row["value"] else _number(row["value"], path, line, level)
+        groups.setdefault(group, []).append((item, rater, value if row["value"] else None))
+    if not groups:
+        raise UserError(f"expected ratings in {path}, got a header without rows; add a row per item and rater")
+    return {group: Ratings.from_triples(triples, level) for group, triples in groups.items()}
+
+
+def _rows(path: Path) -> Iterator[tuple[int, dict[str, str]]]:
+    """Yield each row that is not blank with the number of its first line."""
+    try:
+        with path.open(encoding="utf-8-sig", newline="") as file:
+            reader = csv.reader(file, strict=True)
+            columns: list[str] | None = None
+            end = 0
+            for cells in reader:
+                line, end = end + 1, reader.line_num
+                stripped = [cell.strip() for cell in cells]
+                if not any(stripped):
+                    continue
+                if columns is None:
+                    columns = _checked_header(stripped, path, line)
+                elif len(stripped) != len(columns):
+                    raise UserError(
+                        f"{path}:{line}: expected {len(columns)} cells ({','.join(columns)}), got {len(stripped)}; "
+                        "put quotes around a cell with a comma in it"
+                    )
+                else:
+                    yield line, dict(zip(columns, stripped, strict=True))
+            if columns is None:
+                raise UserError(f"expected a header {','.join(REQUIRED)} in {path}, got an empty file")
+    except csv.Error as error:
+        raise UserError(f"{path}:{end + 1}: expected a row of comma-separated cells: {error}") from error
+    except UnicodeDecodeError as error:
+        raise UserError(f"expected UTF-8 text in {path}, got byte {error.start} wrong; save it as UTF-8") from error
+    except OSError as error:
+        raise UserError(f"expected a readable CSV file at {path}: {error.strerror or error}") from error
+
+
+def _checked_header(columns: list[str], path: Path, line: int) -> list[str]:
+    missing = [name for name in REQUIRED if name not in columns]
+    unknown = [name for name in columns if name not in (*REQUIRED, "group")]
+    if missing or unknown or len(set(columns)) != len(columns):
+        raise UserError(
+            f"{path}:{line}: expected the header {','.join(REQUIRED)} and at most a column group besides, "
+            f"got {','.join(columns)}; rename, add or remove columns"
+        )
+    return columns
+
+
+def _number(text: str, path: Path, line: int, level: Level) -> float:
+    try:
+        number = math.nan if "_" in text else float(text)  # Python would read 1_000 as a number
+    except ValueError:
+        number = math.nan
+    if not math.isfinite(number):
+        raise UserError(
+            f"{path}:{line}: expected a number, which the level {level} compares, got '{text}'; leave the cell empty "
+            "where a rating is missing, or use --level nominal for labels"
+        )
+    return number
