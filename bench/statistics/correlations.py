@@ -62,8 +62,7 @@ def kendall_tau_b(first: Column, second: Column, bootstrap: Bootstrap = DEFAULT_
         for row in weights:
             drawn = np.repeat(positions, row.astype(np.intp))
             codes = [side.codes[drawn] for side in pairs.sides]
-            # The p-value is not used; "auto" would count permutations for it.
-            taus.append(float(kendalltau(codes[0], codes[1], method="asymptotic").statistic))
+            taus.append(float(kendalltau(codes[0], codes[1]).statistic))
         return np.array(taus)
 
     return _correlation(pairs, statistic, bootstrap)
