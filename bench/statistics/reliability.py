@@ -207,7 +207,8 @@ def _centred(positions: Array, totals: Array) -> Array:
 
 def _one_minus(observed: Array, expected: Array, totals: Array) -> Array:
     """Return 1 - observed / expected [resamples]; NaN where all ratings have one value."""
-    varied = totals.max(axis=1, initial=0) < totals.sum(axis=1)
+    # The second condition is for numbers that differ by less than float64 keeps beside others 10^16 times as large.
+    varied = (totals.max(axis=1, initial=0) < totals.sum(axis=1)) & (expected > 0)
     ratio: Array = np.divide(observed, expected, out=np.full(len(observed), np.nan), where=varied)
     return 1 - ratio
 

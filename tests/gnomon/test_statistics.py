@@ -8,7 +8,16 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import stats
 
-from gnomon.statistics import Estimate, McNemar, cluster_bootstrap, mcnemar, paired_difference
+from gnomon.statistics import (
+    DRAWS_AT_ONCE,
+    Estimate,
+    McNemar,
+    WeightedStatistic,
+    cluster_bootstrap,
+    cluster_bootstrap_statistic,
+    mcnemar,
+    paired_difference,
+)
 
 numbers = st.floats(-1e3, 1e3, allow_nan=False, width=32)
 samples = st.lists(st.tuples(numbers, st.integers(0, 6)), min_size=1, max_size=30)
@@ -153,3 +162,71 @@ def test_mcnemar_does_not_depend_on_who_is_first(rows: list[tuple[bool, bool]]) 
     ours, theirs = mcnemar(first, second), mcnemar(second, first)
     assert (ours.only_first, ours.only_second) == (theirs.only_second, theirs.only_first)
     assert ours.p_value == pytest.approx(theirs.p_value) if ours.p_value is not None else theirs.p_value is None
+
+
+def weighted_mean(values: np.ndarray) -> WeightedStatistic:
+    return lambda weights: np.asarray(weights @ values / weights.sum(axis=1))
+
+
+def test_a_resampled_statistic_that_is_a_mean_has_the_interval_of_the_mean() -> None:
+    values = np.random.default_rng(1).normal(size=90)
+    clusters = [f"c{k % 30}" for k in range(90)]
+    ours = cluster_bootstrap_statistic(weighted_mean(values), clusters, num_resamples=4000)
+    mean = cluster_bootstrap(values, clusters, num_resamples=4000)
+    assert (ours.n, ours.num_clusters) == (90, 30)
+    # The same draws in the same order.
+    assert (ours.value, ours.ci_low, ours.ci_high) == pytest.approx((mean.value, mean.ci_low, mean.ci_high))
+
+
+def test_a_resampled_median_agrees_with_scipys_percentile_bootstrap() -> None:
+    values = np.sort(np.random.default_rng(3).normal(size=61))
+
+    def median(weights: np.ndarray) -> np.ndarray:
+        return np.asarray(values[(np.cumsum(weights, axis=1) >= 31).argmax(axis=1)])
+
+    ours = cluster_bootstrap_statistic(median, np.arange(61), num_resamples=10_000)
+    theirs = stats.bootstrap(
+        (values,), np.median, n_resamples=10_000, method="percentile", rng=np.random.default_rng(1)
+    )
+    assert ours.value == np.median(values)
+    assert (ours.ci_low, ours.ci_high) == pytest.approx(tuple(theirs.confidence_interval), abs=0.05)
+
+
+def test_the_width_of_a_statistic_bounds_the_rows_and_changes_nothing() -> None:
+    values = np.random.default_rng(1).normal(size=40)
+    rows: list[int] = []
+
+    def watched(weights: np.ndarray) -> np.ndarray:
+        rows.append(len(weights))
+        return weighted_mean(values)(weights)
+
+    narrow = cluster_bootstrap_statistic(watched, np.arange(40), num_resamples=100, width=DRAWS_AT_ONCE // 7)
+    assert set(rows) == {1, 7, 2}
+    assert narrow == cluster_bootstrap_statistic(weighted_mean(values), np.arange(40), num_resamples=100)
+
+
+def test_undefined_resamples_are_left_out_until_most_are() -> None:
+    values = np.arange(10.0)
+
+    def defined_where(share: float) -> WeightedStatistic:
+        def statistic(weights: np.ndarray) -> np.ndarray:
+            defined = (weights[:, 0] == 1) | (len(weights) * share > np.arange(len(weights)))
+            return np.where(defined, weighted_mean(values)(weights), np.nan)
+
+        return statistic
+
+    assert cluster_bootstrap_statistic(defined_where(0.4), np.arange(10)).ci_low is not None
+    rare = cluster_bootstrap_statistic(defined_where(0.0), np.arange(10))
+    assert (rare.value, rare.ci_low, rare.ci_high) == (4.5, None, None)
+    assert cluster_bootstrap_statistic(weighted_mean(values), ["same"] * 10).ci_low is None
+
+
+def test_a_statistic_without_values_or_a_value_is_refused() -> None:
+    with pytest.raises(ValueError, match="at least one value"):
+        cluster_bootstrap_statistic(weighted_mean(np.ones(0)), [])
+    with pytest.raises(ValueError, match="defined on all values, got nan"):
+        cluster_bootstrap_statistic(lambda weights: np.full(len(weights), np.nan), [1, 2])
+    with pytest.raises(ValueError, match="num_resamples >= 1"):
+        cluster_bootstrap_statistic(weighted_mean(np.ones(2)), [1, 2], num_resamples=0)
+    with pytest.raises(ValueError, match="0 < level < 1"):
+        cluster_bootstrap_statistic(weighted_mean(np.ones(2)), [1, 2], level=1.0)
