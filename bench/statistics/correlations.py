@@ -30,7 +30,7 @@ def pearson(first: Column, second: Column, bootstrap: Bootstrap = DEFAULT_BOOTST
         bootstrap: how to resample; `clusters` names the group of each item.
 
     Raises:
-        ValueError: for unequal lengths or an infinite number.
+        ValueError: for unequal lengths, an infinite number, or another number of clusters than of items.
     """
     pairs = _Pairs.of(first, second)
 
@@ -105,8 +105,9 @@ class _Side:
 
 @dataclass(frozen=True)
 class _Pairs:
-    """Items that both raters have numbers of: their positions, and the numbers."""
+    """The number of items, the positions of those that both raters have numbers of, and these numbers."""
 
+    num_items: int
     kept: NDArray[np.intp]
     sides: tuple[_Side, _Side]
 
@@ -118,7 +119,8 @@ class _Pairs:
         columns = [np.array([row[side] for row in both], dtype=np.float64) for side in (1, 2)]
         if not all(np.isfinite(column).all() for column in columns):
             raise ValueError("expected finite numbers, got infinity")
-        return cls(np.array([row[0] for row in both], dtype=np.intp), (_Side.of(columns[0]), _Side.of(columns[1])))
+        kept = np.array([row[0] for row in both], dtype=np.intp)
+        return cls(len(first), kept, (_Side.of(columns[0]), _Side.of(columns[1])))
 
 
 def _either_missing(first: float | None, second: float | None) -> bool:
@@ -126,7 +128,9 @@ def _either_missing(first: float | None, second: float | None) -> bool:
 
 
 def _correlation(pairs: _Pairs, statistic: WeightedStatistic, bootstrap: Bootstrap) -> Agreement:
-    number = len(pairs.kept)
+    number, clusters = len(pairs.kept), bootstrap.clusters
+    if clusters is not None and len(clusters) != pairs.num_items:
+        raise ValueError(f"expected a cluster per item, got {len(clusters)} for {pairs.num_items} items")
     if number < 2:
         reason = f"a correlation needs two items that both raters have numbers of, there {_are(number)}"
         return Agreement(None, None, None, number, 2, reason)
@@ -141,7 +145,7 @@ def _correlation(pairs: _Pairs, statistic: WeightedStatistic, bootstrap: Bootstr
             result[varied] = statistic(weights[varied])
         return result
 
-    clusters = None if bootstrap.clusters is None else [bootstrap.clusters[position] for position in pairs.kept]
+    kept_clusters = None if clusters is None else [clusters[position] for position in pairs.kept]
     entries = np.arange(number)
     paired = Ratings(
         items=tuple(map(str, pairs.kept)),
@@ -152,7 +156,7 @@ def _correlation(pairs: _Pairs, statistic: WeightedStatistic, bootstrap: Bootstr
         code=np.concatenate([pairs.sides[0].codes, pairs.sides[1].codes]),
         level="interval",
     )
-    return estimated(paired, where_varied, replace(bootstrap, clusters=clusters), "the correlation is undefined")
+    return estimated(paired, where_varied, replace(bootstrap, clusters=kept_clusters), "the correlation is undefined")
 
 
 def _are(number: int) -> str:

@@ -164,7 +164,7 @@ class Ratings:
 
 def is_missing(value: object) -> bool:
     """Say whether a value stands for no rating: None or NaN."""
-    return value is None or (isinstance(value, float) and math.isnan(value))
+    return value is None or (isinstance(value, float | np.floating) and math.isnan(value))
 
 
 def estimated(
@@ -178,7 +178,12 @@ def estimated(
         bootstrap: how to resample.
         undefined: why the statistic has no value where it gives NaN.
         width: how many numbers the statistic holds per resample, if more than there are items.
+
+    Raises:
+        ValueError: where `bootstrap.clusters` does not name a group per item.
     """
+    if bootstrap.clusters is not None and len(bootstrap.clusters) != len(ratings.items):
+        raise ValueError(f"expected a cluster per item, got {len(bootstrap.clusters)} for {len(ratings.items)} items")
     kept = np.unique(ratings.item)
     n_raters = len(np.unique(ratings.rater))
     if len(kept) < 2:
