@@ -17,10 +17,11 @@ from gnomon.errors import UserError
 from gnomon.hashing import stable_hash
 from gnomon.images import content_hash
 from gnomon.records import Status
-from rm.remote import check_address, read_api_key, run_to_end
+from rm.remote import run_to_end
 from rm.vlm.cache import Answer, ReplyCache
-from rm.vlm.chat import ChatClient, Endpoint, Memory, NoAnswerError
+from rm.vlm.chat import ChatClient, ChatMemory
 from rm.vlm.conversation import ChoiceScores, Conversation, GenerationParameters, Reply, Usage
+from rm.vlm.requests import Endpoint, NoAnswerError, ask_each, require_positive
 from rm.vlm.wire import (
     Body,
     Prices,
@@ -96,27 +97,19 @@ class ApiVLM:
         Raises:
             UserError: names the setting that is wrong.
         """
-        check_address(base_url, setting="base_url")
-        read_api_key(api_key_variable)
-        positive = {"timeout": timeout, "backoff": backoff, "longest_wait": longest_wait}
-        counts = {"max_concurrency": max_concurrency, "top_logprobs": top_logprobs}
-        for setting, value in (positive | counts).items():
-            if not value > 0:
-                raise UserError(f"expected {setting} above 0, got {value}")
-        if max_retries < 0:
-            raise UserError(f"expected max_retries of 0 or more, got {max_retries}")
-        if (prompt_price is None) != (completion_price is None):
-            raise UserError("expected both prompt_price and completion_price, or none of them, got one")
-        self.name = name or model
         self._endpoint = Endpoint(
             base_url.rstrip("/"), model, api_key_variable, timeout, max_retries, backoff, longest_wait
         )
+        require_positive(max_concurrency=max_concurrency, top_logprobs=top_logprobs)
+        if (prompt_price is None) != (completion_price is None):
+            raise UserError("expected both prompt_price and completion_price, or none of them, got one")
+        self.name = name or model
         self._max_concurrency, self._top_logprobs = max_concurrency, top_logprobs
         self._thinking_switch, self._extra_body = thinking_switch, dict(extra_body or {})
         has_prices = prompt_price is not None and completion_price is not None
         self._prices = Prices(prompt_price, completion_price) if has_prices else None  # type: ignore[arg-type]
         self._cache = None if cache is None else ReplyCache(cache)
-        self._memory = Memory()
+        self._memory = ChatMemory()
         self._total = Usage(0, 0, None if self._prices is None else 0.0)
 
     @property
@@ -169,18 +162,12 @@ class ApiVLM:
     async def _ask(self, conversations: Sequence[Conversation], question: _Question[Answer]) -> list[Answer]:
         fields = adjusted(question.fields, self._extra_body)
         client, pictures = ChatClient(self._endpoint, self._memory), _Pictures()
-        places = asyncio.Semaphore(self._max_concurrency)
-
-        async def one(conversation: Conversation) -> Answer:
-            async with places:  # pictures are encoded when it is their turn: all of them together may not fit
-                return await self._one(client, conversation, question, fields, pictures)
-
-        try:
-            async with client, asyncio.TaskGroup() as group:
-                jobs = [group.create_task(one(conversation)) for conversation in conversations]
-        except BaseExceptionGroup as errors:
-            raise errors.exceptions[0] from None  # several at once say the same: the key, the address or the disk
-        return [job.result() for job in jobs]
+        return await ask_each(
+            client,
+            conversations,
+            lambda conversation: self._one(client, conversation, question, fields, pictures),
+            max_concurrency=self._max_concurrency,
+        )
 
     async def _one(
         self,
