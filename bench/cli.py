@@ -46,7 +46,11 @@ def generate(
     name: str,
     seed: int = 0,
     repeats: PositiveInt = 1,
+    tasks: list[str] | str | None = None,
+    sample_ids: list[str] | str | None = None,
+    offset: NonNegativeInt = 0,
     limit: PositiveInt | None = None,
+    max_references: NonNegativeInt | None = None,
     batch_size: PositiveInt = 8,
 ) -> None:
     """Make the pictures of a generator for the cases of a dataset folder; run again to go on after a stop.
@@ -58,16 +62,38 @@ def generate(
         name: the generator's name in tables.
         seed: the first seed.
         repeats: candidates a case, with consecutive seeds.
-        limit: take only the first cases.
-        batch_size: cases at once.
+        tasks: take only cases of these tasks, such as A,B.
+        sample_ids: take only cases with these ids, such as A,B; as a list in YAML where ids hold commas.
+        offset: leave out the first of those.
+        limit: take only so many of what is left.
+        max_references: how many references the generator takes at most; cases with more are not applicable.
+        batch_size: cases at once; with a generator behind a server, so many that its requests are always in flight.
     """
+    from bench.selection import listed
     from bench.text import all_failed_text
     from bench.workflow import generate as run_step
 
-    run = run_step(cases, out, generator, name=name, seed=seed, repeats=repeats, limit=limit, batch_size=batch_size)
-    candidates = run.candidates()
+    run = run_step(
+        cases,
+        out,
+        generator,
+        name=name,
+        seed=seed,
+        repeats=repeats,
+        tasks=listed(tasks, flag="--tasks"),
+        sample_ids=listed(sample_ids, flag="--sample-ids"),
+        offset=offset,
+        limit=limit,
+        max_references=max_references,
+        batch_size=batch_size,
+    )
+    candidates = [made for made in run.candidates() if made.status != "not_applicable"]
     failures = [(made.status, made.sampling.get("reason")) for made in candidates if made.status != "ok"]
-    print(f"{len(run.items)} candidates of {len(run.cases)} cases in {run.path}, {len(failures)} failed")
+    beyond = len(run.items) - len(candidates)
+    print(
+        f"{len(run.items)} candidates of {len(run.cases)} cases in {run.path}, {len(failures)} failed"
+        + (f", {beyond} not applicable" if beyond else "")
+    )
     if failures and len(failures) == len(candidates):
         raise UserError(all_failed_text("candidates", failures))
 

@@ -1,6 +1,6 @@
 """What lies where in the folder of a benchmark run, and how it is opened and read.
 
-    manifest.json      what ran: generator, seed, repeats, limit, hash of the dataset, versions
+    manifest.json      what ran: generator, seed, repeats, selection, hash of the dataset, versions
     generate.json      where the cases were read from, and the run's settings in full
     cases.jsonl        the cases of this run
     candidates.jsonl   one line for each generated picture or failure to make it
@@ -54,6 +54,19 @@ class RunConfig(BaseModel):
     generator_fingerprint: str | None
     repeats: int
     limit: int | None
+    offset: int = 0
+    tasks: tuple[str, ...] | None = None
+    sample_ids: tuple[str, ...] | None = None
+    max_references: int | None = None
+
+    def identity(self) -> dict[str, object]:
+        """Return what makes this run another one when it differs.
+
+        A setting that is newer than some runs counts only where it was used, so that those runs can go on.
+        """
+        newer = ("offset", "tasks", "sample_ids", "max_references")
+        defaults = {name for name in newer if getattr(self, name) == RunConfig.model_fields[name].default}
+        return self.model_dump(mode="json", exclude=defaults)
 
 
 class GenerateFile(BaseModel):
@@ -128,7 +141,7 @@ class BenchRun:
     @property
     def identity(self) -> str:
         """Hash of what makes this run another one when it differs."""
-        return stable_hash([self.config, self.seed, self.dataset])
+        return stable_hash([self.config.identity(), self.seed, self.dataset])
 
     @contextmanager
     def open(self) -> Iterator[RunFolder]:
@@ -180,8 +193,9 @@ def hash_once(root: Path, run: Path) -> tuple[str, str]:
 @contextmanager
 def open_run(path: Path, config: RunConfig, seed: int, dataset: str) -> Iterator[RunFolder]:
     """Hold the run folder under the one command and config that all steps share; raises as RunFolder.hold."""
-    identity = config.model_dump()
-    with RunFolder.hold(path, command=COMMAND, config=identity, seed=seed, inputs={"dataset": dataset}) as folder:
+    with RunFolder.hold(
+        path, command=COMMAND, config=config.identity(), seed=seed, inputs={"dataset": dataset}
+    ) as folder:
         yield folder
 
 

@@ -2,25 +2,37 @@
 
 from __future__ import annotations
 
-import hashlib
-import re
-from collections.abc import Iterable, Sequence
+import os
+import warnings
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Literal, Protocol
-from urllib.parse import quote
 
 from PIL import Image
 
+from bench.mapping import ByMapping
+from bench.placement import ENDINGS, ById, ByPattern, Placement, file_stem, unused_text
 from gnomon.errors import UserError
+from gnomon.hashing import stable_seed
 from gnomon.images import UnreadableImageError, content_hash, load_image
 from gnomon.records import Candidate, Case
+
+__all__ = [
+    "CONTENT_HASH",
+    "Failure",
+    "FolderGenerator",
+    "Generator",
+    "check_language",
+    "file_stem",
+    "instruction_in",
+]
 
 CONTENT_HASH = "content_hash"
 """Where in `Candidate.sampling` the hash of its picture is."""
 
-MAX_STEM_BYTES = 200  # file systems take 255, and names add a seed and an ending
-_UNSAFE = re.compile(r'[\x00-\x1f%/\\:*?"<>|]')
+_LANGUAGES = ("en", "zh", "mixed")
+_PICTURES = (*ENDINGS, ".bmp", ".gif", ".tif", ".tiff")
 
 
 @dataclass(frozen=True)
@@ -47,29 +59,49 @@ class Generator(Protocol):
         ...
 
 
-def file_stem(case_id: str) -> str:
-    """Return the case id as a file name without ending: characters that file systems refuse as %XX, the rest as is.
+def check_language(language: str) -> str:
+    """Return the language in which a generator asks.
 
-    Of one that is longer than 200 bytes, the beginning and a hash. Different ids have different names.
+    Raises:
+        UserError: when it is none.
     """
-    stem = _UNSAFE.sub(lambda match: quote(match[0], safe=""), case_id)
-    if len(stem.encode()) <= MAX_STEM_BYTES:
-        return stem
-    # "%~" is in no name as it is, so none is taken for a shortened one.
-    ending = f"%~{hashlib.sha256(stem.encode()).hexdigest()[:32]}"
-    return stem.encode()[: MAX_STEM_BYTES - len(ending)].decode(errors="ignore") + ending
+    if language not in _LANGUAGES:
+        raise UserError(f"expected language 'en', 'zh' or 'mixed', got {language!r}")
+    return language
+
+
+def instruction_in(case: Case, language: str) -> str:
+    """Return a case's instruction in "en", "zh", or "mixed" (per case, by a hash of its id).
+
+    Where a case has no text in that language, the one in the other.
+    """
+    if language == "mixed":
+        language = ("en", "zh")[stable_seed("language", case.id) % 2]
+    return case.instruction.get(language)
 
 
 @dataclass
 class FolderGenerator:
-    """Takes the pictures that somebody's own model made: `<folder>/<case id>.png`, see :func:`file_stem`.
+    """Takes the pictures that somebody's own model made.
 
-    A picture that is missing or cannot be read is a :class:`Failure`. There is one picture a case, so a second
-    repeat would be the first one again and is refused.
+    By default `<folder>/<case id>` with the ending .png, .jpg, .jpeg or .webp, see :func:`bench.placement.file_stem`;
+    else where `pattern` or `mapping` says. A picture that is missing or cannot be read is a :class:`Failure`; two for
+    one case are an error. Where neither a pattern nor a mapping tells seeds apart, there is one picture a case, and a
+    second repeat, which would be the first one again, is refused.
+
+    Attributes:
+        folder: where the pictures are.
+        pattern: path below the folder with places such as {case_id}, {seed} and {meta[KEY]}, or edit-compass; see
+            :class:`bench.placement.ByPattern`.
+        mapping: file with a row of case_id, path and, for repeats, seed for each picture; see
+            :class:`bench.mapping.ByMapping`.
     """
 
     folder: Path
+    pattern: str | None = None
+    mapping: Path | None = None
     _seeds: dict[str, int] = field(default_factory=dict, init=False, repr=False)
+    _placement: Placement = field(init=False, repr=False)
 
     def __post_init__(self) -> None:
         try:
@@ -77,51 +109,115 @@ class FolderGenerator:
         except OSError:  # above it is a folder that may not be entered
             is_folder = False
         if not is_folder:
-            raise UserError(f"expected a folder of pictures named <case id>.png at {self.folder}; check the path")
+            raise UserError(f"expected a folder of pictures at {self.folder}; check the path")
+        if self.pattern is not None and self.mapping is not None:
+            raise UserError("expected a pattern or a mapping of pictures, got both; leave one of them out")
+        if self.pattern is not None:
+            self._placement = ByPattern(self.pattern)
+        else:
+            self._placement = ById() if self.mapping is None else ByMapping(self.mapping)
 
     @property
     def fingerprint(self) -> str:
-        """The folder's absolute path."""
-        return f"folder {Path(self.folder).resolve()}"
+        """The folder's absolute path, and the pattern or the mapping's path."""
+        return f"folder {Path(self.folder).resolve()} {self._placement.label}".rstrip()
 
     def generate(
         self, cases: Sequence[Case], references: Sequence[list[Image.Image]], seeds: Sequence[int]
     ) -> list[Image.Image | Failure]:
         """Return the picture of every case.
 
-        Raises:
-            UserError: when one case is asked for with two seeds.
-        """
-        for case, seed in zip(cases, seeds, strict=True):
-            if self._seeds.setdefault(case.id, seed) != seed:
-                raise UserError(f"{self.folder} holds one picture of case {case.id!r}; use --repeats 1 with it")
-        return [self._load(case.id) for case in cases]
+        Args:
+            cases: whose pictures.
+            references: not looked at.
+            seeds: the run's own (0, 1, ...), by which pictures are named; not those of the noise.
 
-    def refuse_changed(self, candidates: Iterable[Candidate]) -> None:
+        Raises:
+            UserError: when one case is asked for with two seeds and has one picture, or has two for one.
+        """
+        if not self._placement.has_seeds:
+            for case, seed in zip(cases, seeds, strict=True):
+                if self._seeds.setdefault(case.id, seed) != seed:
+                    raise UserError(
+                        f"{self.folder} holds one picture of case {case.id!r}; use --repeats 1 with it, or name "
+                        "pictures by {seed} in a pattern or by a column seed in a mapping"
+                    )
+        return [self._load(case, seed) for case, seed in zip(cases, seeds, strict=True)]
+
+    def inspect(self, cases: Sequence[Case], seeds: Sequence[int]) -> None:
+        """Make sure that the names fit a dataset, and warn of pictures that belong to none of its cases.
+
+        A misnamed picture is a missing one and a picture too many; only both together show what happened.
+
+        Args:
+            cases: all of the dataset, of which a run may take some.
+            seeds: of the run.
+
+        Raises:
+            UserError: for names that do not fit, and for a case with two pictures.
+        """
+        self._placement.check(cases)
+        used: set[Path] = set()
+        waiting: dict[str, str] = {}
+        for case in cases:
+            for seed in seeds if self._placement.has_seeds else seeds[:1]:
+                try:
+                    path = self._find(case, seed)
+                except OSError:  # a folder that may not be entered: a failure of this case, later
+                    continue
+                if path is None:
+                    waiting[self._placement.name(case, seed)] = case.id
+                else:
+                    used.add(path)
+        unused = [path for path in _pictures_below(Path(self.folder)) if path not in used]
+        if unused:
+            warnings.warn(unused_text(Path(self.folder), unused, waiting), stacklevel=2)
+
+    def refuse_changed(self, candidates: Iterable[Candidate], cases: Mapping[str, Case]) -> None:
         """Make sure that the folder still holds what was taken from it; what is gone since is no matter.
+
+        Args:
+            candidates: what was taken.
+            cases: their cases by id.
 
         Raises:
             UserError: for a picture that was overwritten.
         """
         for candidate in candidates:
             taken = candidate.sampling.get(CONTENT_HASH)
-            picture = None if taken is None else self._load(candidate.case_id)
+            case = cases[candidate.case_id]
+            picture = None if taken is None else self._load(case, candidate.seed)
             if picture is None or (isinstance(picture, Failure) and picture.status == "missing_output"):
                 continue
             if isinstance(picture, Failure) or content_hash(picture) != taken:
                 raise UserError(
-                    f"{self._path(candidate.case_id)} changed since this run took its picture; use another --out for "
-                    "the new ones"
+                    f"{self._find(case, candidate.seed)} changed since this run took its picture; use another --out "
+                    "for the new ones"
                 )
 
-    def _path(self, case_id: str) -> Path:
-        return Path(self.folder) / f"{file_stem(case_id)}.png"
+    def _find(self, case: Case, seed: int) -> Path | None:
+        """Return the one file of a case, if there is one."""
+        found = self._placement.find(Path(self.folder), case, seed)
+        if len(found) > 1:
+            raise UserError(
+                f"expected one picture of case {case.id!r} in {self.folder}, got {found[0]} and {found[1]}; remove one"
+            )
+        return found[0] if found else None
 
-    def _load(self, case_id: str) -> Image.Image | Failure:
-        path = self._path(case_id)
+    def _load(self, case: Case, seed: int) -> Image.Image | Failure:
         try:
-            if not path.is_file():
-                return Failure("missing_output", f"no file {path.name}")
+            path = self._find(case, seed)
+            if path is None:
+                return Failure("missing_output", f"no file {self._placement.name(case, seed)}")
             return load_image(path)
         except (UnreadableImageError, OSError) as error:  # OSError: a folder that may not be entered
             return Failure("unreadable_image", str(error))
+
+
+def _pictures_below(folder: Path) -> Iterator[Path]:
+    """Yield the files that look like pictures, in order; hidden ones belong to the system."""
+    for parent, folders, files in os.walk(folder):
+        folders[:] = sorted(name for name in folders if not name.startswith("."))
+        for name in sorted(files):
+            if Path(name).suffix.lower() in _PICTURES and not name.startswith("."):
+                yield Path(parent) / name

@@ -45,6 +45,7 @@ from bench.results import (
     metric_result,
 )
 from bench.scores import Scores, all_scores
+from bench.selection import select
 from gnomon.datasets import read_cases, resolve, write_records
 from gnomon.errors import UserError
 from gnomon.hashing import stable_seed
@@ -69,7 +70,11 @@ def generate(
     name: str,
     seed: int = 0,
     repeats: int = 1,
+    tasks: Sequence[str] | None = None,
+    sample_ids: Sequence[str] | None = None,
+    offset: int = 0,
     limit: int | None = None,
+    max_references: int | None = None,
     batch_size: int = 8,
 ) -> BenchRun:
     """Make one picture for every case and seed that has none yet, or whose last try failed in a way that may pass.
@@ -81,42 +86,69 @@ def generate(
         name: the generator's name in tables, such as a model with its version and adapter.
         seed: the first seed; the generator gets `stable_seed(case id, seed)`, so cases do not share their noise.
         repeats: candidates a case, with the seeds `seed`, `seed` + 1, ...
-        limit: take only the first cases; None for all.
+        tasks: take only cases of these tasks; None for all.
+        sample_ids: take only cases with these ids; None for all.
+        offset: leave out the first of those.
+        limit: take only so many of what is left; None for all.
+        max_references: how many references the generator takes at most; a case with more is not generated and its
+            candidate is `not_applicable`. None for any number.
         batch_size: cases a call. Not part of the run's identity: it may be lowered to go on after too little memory.
 
     Raises:
-        UserError: for a broken dataset, where the folder holds another run or is in use, and where pictures that were
-            taken from a folder were overwritten there.
-        ValueError: for numbers below 1.
+        UserError: for a broken dataset, unknown tasks and ids, where the folder holds another run or is in use, and
+            where pictures that were taken from a folder were overwritten there.
+        ValueError: for numbers below 1, or below 0 for `offset` and `max_references`.
     """
-    if repeats < 1 or batch_size < 1 or (limit is not None and limit < 1):
-        raise ValueError(f"expected repeats, batch_size and limit >= 1, got {repeats}, {batch_size} and {limit}")
+    _check_numbers(1, repeats=repeats, batch_size=batch_size, limit=limit)
+    _check_numbers(0, offset=offset, max_references=max_references)
     root = Path(cases_root)
-    cases = read_cases(root)[:limit]
+    everything = read_cases(root)
+    cases = select(everything, tasks=tasks, sample_ids=sample_ids, offset=offset, limit=limit)
     config = RunConfig(
         generator=name,
         generator_class=_class_path(generator),
         generator_fingerprint=getattr(generator, "fingerprint", None),
         repeats=repeats,
         limit=limit,
+        offset=offset,
+        tasks=tasks if tasks is None else tuple(sorted(set(tasks))),
+        sample_ids=sample_ids if sample_ids is None else tuple(sorted(set(sample_ids))),
+        max_references=max_references,
     )
     dataset, stamp = hash_once(root, Path(out))
     with open_run(Path(out), config, seed, dataset) as folder:
+        by_id = {case.id: case for case in cases}
         known = {(record.case_id, record.seed): record for record in folder.read(Candidate, CANDIDATES)}
         if isinstance(generator, FolderGenerator):
-            generator.refuse_changed(known.values())
+            generator.inspect(everything, range(seed, seed + repeats))
+            generator.refuse_changed(known.values(), by_id)
         with folder.start("generate"):
             write_records(folder.path / CASES, cases)
             folder.write_json(
                 GENERATE, GenerateFile(cases=str(root.resolve()), stamp=stamp, batch_size=batch_size, config=config)
             )
-            by_id = {case.id: case for case in cases}
-            for batch in track(_batches(items_of(cases, seed, repeats), batch_size), f"generating with {name}"):
+            within, beyond = _by_references(cases, max_references)
+            for item in items_of(beyond, seed, repeats):
+                if item not in known:
+                    folder.append(_beyond(name, item, by_id[item[0]], max_references), CANDIDATES)
+            for batch in track(_batches(items_of(within, seed, repeats), batch_size), f"generating with {name}"):
                 waiting = [item for item in batch if needs_work(known.get(item))]
                 if waiting:
                     whole = any(item not in known for item in batch)
                     _generate_batch(folder, root, generator, name, batch if whole else waiting, by_id, known)
     return BenchRun.read(out)
+
+
+def _check_numbers(least: int, **numbers: int | None) -> None:
+    for name, value in numbers.items():
+        if value is not None and value < least:
+            raise ValueError(f"expected {name} >= {least}, got {value}")
+
+
+def _by_references(cases: Sequence[Case], most: int | None) -> tuple[list[Case], list[Case]]:
+    """Return the cases with at most so many references, and the others."""
+    within = [case for case in cases if most is None or len(case.references) <= most]
+    return within, [case for case in cases if most is not None and len(case.references) > most]
 
 
 def _generate_batch(
@@ -132,7 +164,9 @@ def _generate_batch(
     cases = [by_id[case_id] for case_id, _ in batch]
     references = [[load_image(resolve(root, reference.path)) for reference in case.references] for case in cases]
     seeds = [stable_seed(*item) for item in batch]
-    outputs = generator.generate(cases, references, seeds)
+    # Pictures that exist are named by the run's seeds; those of the noise are nobody's names.
+    asked = [seed for _, seed in batch] if isinstance(generator, FolderGenerator) else seeds
+    outputs = generator.generate(cases, references, asked)
     if len(outputs) != len(batch):
         raise ValueError(f"expected {len(batch)} pictures from {_class_path(generator)}, got {len(outputs)}")
     for item, noise_seed, output in zip(batch, seeds, outputs, strict=True):
@@ -140,6 +174,14 @@ def _generate_batch(
             candidate = _record(folder.path, name, item, noise_seed, output)
             if candidate != known.get(item):
                 folder.append(candidate, CANDIDATES)
+
+
+def _beyond(name: str, item: Item, case: Case, max_references: int | None) -> Candidate:
+    """Return the candidate of a case that has more references than the generator takes."""
+    reason = f"{len(case.references)} references, and the generator takes at most {max_references}"
+    return Candidate(
+        case_id=item[0], generator=name, seed=item[1], path=None, status="not_applicable", sampling={"reason": reason}
+    )
 
 
 def _record(path: Path, name: str, item: Item, noise_seed: int, output: Image.Image | Failure) -> Candidate:

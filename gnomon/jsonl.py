@@ -55,19 +55,24 @@ def _parse(number: int, raw: bytes, model: type[Model]) -> Line[Model]:
     try:
         text = raw.rstrip(b"\r\n").decode("utf-8-sig" if number == 1 else "utf-8")
         # First with json: pydantic's parser keeps the last of two equal keys in silence and lets NaN into free fields.
-        json.loads(text, object_pairs_hook=_unique_keys, parse_constant=_refuse_constant)
+        json.loads(text, object_pairs_hook=unique_keys, parse_constant=_refuse_constant)
         return Line(number, model.model_validate_json(text), None)
     except UnicodeDecodeError as error:
         return Line(number, None, f"expected UTF-8, got the byte {raw[error.start]:#04x} at column {error.start + 1}")
     except json.JSONDecodeError as error:
         return Line(number, None, f"expected one JSON object on this line: {error.msg} at column {error.colno}")
     except ValidationError as error:
-        return Line(number, None, _describe(error))
+        return Line(number, None, describe(error))
     except (ValueError, RecursionError) as error:
         return Line(number, None, str(error))
 
 
-def _unique_keys(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+def unique_keys(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    """Return the pairs of a JSON object as a dictionary: an `object_pairs_hook`.
+
+    Raises:
+        ValueError: for a key that stands there twice.
+    """
     result: dict[str, Any] = {}
     for key, value in pairs:
         if key in result:
@@ -80,7 +85,7 @@ def _refuse_constant(name: str) -> NoReturn:
     raise ValueError(f"expected finite numbers, got {name}")
 
 
-def _describe(error: ValidationError) -> str:
+def describe(error: ValidationError) -> str:
     """Say all that a record's validation found, in our words where pydantic's are terse."""
     parts = []
     for item in error.errors(include_url=False):

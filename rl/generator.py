@@ -21,8 +21,9 @@ from diffusers.modular_pipelines.modular_pipeline import BlockState, PipelineSta
 from PIL.Image import Image
 from torch import Tensor
 
+from bench.generators import check_language, instruction_in
 from gnomon.errors import UserError
-from gnomon.hashing import stable_hash, stable_seed
+from gnomon.hashing import stable_hash
 from gnomon.hub import reason_of
 from gnomon.records import Case
 from rl.blocks import Workflow, checked_sigmas, find_workflow, input_names, run_denoiser, without_opacity
@@ -49,8 +50,7 @@ _PREDICTION = "noise_pred"
 def _check_arguments(dtype: str, language: str, batch_size: int, quantize: str | None, device: str) -> None:
     if dtype not in _DTYPES:
         raise UserError(f"expected dtype {', '.join(_DTYPES)}, got {dtype!r}")
-    if language not in ("en", "zh", "mixed"):
-        raise UserError(f"expected language 'en', 'zh' or 'mixed', got {language!r}")
+    check_language(language)
     if batch_size < 1:
         raise UserError(f"expected batch_size >= 1, got {batch_size}")
     if quantize not in (None, "nf4"):
@@ -242,10 +242,7 @@ class DiffusersGenerator:
 
     def text(self, case: Case) -> str:
         """Return the instruction in the language that this generator asks in."""
-        language = self.language
-        if language == "mixed":
-            language = ("en", "zh")[stable_seed("language", case.id) % 2]
-        return case.instruction.get(language)
+        return instruction_in(case, self.language)
 
     @torch.no_grad()
     def condition(self, cases: Sequence[Case], references: Sequence[Sequence[Image]]) -> Conditioning:

@@ -77,14 +77,19 @@ class ScoreResponse(Record):
 
 
 def encode_picture(image: Image.Image) -> str:
-    """Return a picture as base64 of an RGB PNG.
+    """Return a picture as base64 of an RGB PNG; raises as :func:`png_bytes`."""
+    return base64.b64encode(png_bytes(image)).decode("ascii")
+
+
+def png_bytes(image: Image.Image) -> bytes:
+    """Return a picture as the bytes of an RGB PNG.
 
     Raises:
         ValueError: for pixels that have no 8-bit RGB form.
     """
     buffer = io.BytesIO()
     to_rgb(image).save(buffer, format="PNG", compress_level=1)  # it is read once, on a near machine
-    return base64.b64encode(buffer.getvalue()).decode("ascii")
+    return buffer.getvalue()
 
 
 def decode_picture(text: str, *, max_pixels: int = 2**26) -> Image.Image:
@@ -94,14 +99,26 @@ def decode_picture(text: str, *, max_pixels: int = 2**26) -> Image.Image:
         ValueError: when it is no base64, no PNG, JPEG or WebP, cut short, or larger than `max_pixels`.
     """
     try:
-        with Image.open(io.BytesIO(base64.b64decode(text, validate=True)), formats=FORMATS) as image:
+        return read_picture(base64.b64decode(text, validate=True), max_pixels=max_pixels)
+    except ValueError as error:
+        raise ValueError(f"expected a PNG, JPEG or WebP picture as base64: {error}") from error
+
+
+def read_picture(content: bytes, *, max_pixels: int = 2**26) -> Image.Image:
+    """Return the RGB picture of a file's bytes that came from elsewhere.
+
+    Raises:
+        ValueError: when it is no PNG, JPEG or WebP, cut short, or larger than `max_pixels`.
+    """
+    try:
+        with Image.open(io.BytesIO(content), formats=FORMATS) as image:
             if image.width * image.height > max_pixels:
                 raise ValueError(f"{image.width} x {image.height} pixels are more than {max_pixels:,}")
             image.load()
             return to_rgb(image)
     # Broken files make Pillow raise nearly anything; see gnomon.images.load_image.
     except Exception as error:
-        raise ValueError(f"expected a PNG, JPEG or WebP picture as base64: {error}") from error
+        raise ValueError(str(error) or type(error).__name__) from error
 
 
 def match_results(ids: Sequence[str], results: Sequence[Any], required: Sequence[str] | None) -> dict[str, ScoreResult]:

@@ -50,21 +50,21 @@ def test_a_picture_that_was_overwritten_is_refused_and_one_that_is_gone_is_not(t
     for case_id in "abc":
         save_png(Image.new("RGB", (2, 2), "red"), tmp_path / f"{case_id}.png")
     taken = [
-        Candidate(case_id=case_id, generator="g", seed=0, path="x.png", sampling={"content_hash": content_hash(red)})
-        for case_id in "abc"
+        Candidate(case_id=name, generator="g", seed=0, path="x.png", sampling={"content_hash": content_hash(red)})
+        for name in "abc"
         for red in [Image.new("RGB", (2, 2), "red")]
     ]
     failed = Candidate(case_id="d", generator="g", seed=0, path=None, status="missing_output")
     (tmp_path / "b.png").unlink()
     Image.new("RGB", (2, 2), "red").save(tmp_path / "c.png", compress_level=0)  # other bytes, the same picture
-    generator = FolderGenerator(tmp_path)
-    generator.refuse_changed([*taken, failed])
+    generator, cases = FolderGenerator(tmp_path), {case_id: case(case_id) for case_id in "abcd"}
+    generator.refuse_changed([*taken, failed], cases)
     save_png(Image.new("RGB", (2, 2), "blue"), tmp_path / "d.png")
-    generator.refuse_changed([*taken, failed])
+    generator.refuse_changed([*taken, failed], cases)
     for overwritten in (b"no picture", (tmp_path / "d.png").read_bytes()):
         (tmp_path / "c.png").write_bytes(overwritten)
         with pytest.raises(UserError, match=r"c\.png changed since .*use another --out"):
-            generator.refuse_changed([*taken, failed])
+            generator.refuse_changed([*taken, failed], cases)
 
 
 @pytest.mark.parametrize("case_id", ["x" * 300, "红" * 100, "/" * 90, "%" * 200])
