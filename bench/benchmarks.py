@@ -6,7 +6,7 @@ A benchmark is told by `Case.benchmark`. Cases of any other name work too: their
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from gnomon.records import Case, Status
@@ -34,11 +34,14 @@ class Benchmark:
 
     Attributes:
         name: equal to `Case.benchmark`.
-        description: for `gnomon bench list`: what is asked, and where the cases come from.
+        description: for `gnomon bench list`: what is asked and who judges.
         derive: makes the item's other metrics, such as an overall score, of those that were judged and apply. Where
             it needs a metric that failed, it passes the failure on: a part of a score is not the score.
         groups: what a case belongs to, by kind of group: a task, a category, a language.
         parts: per kind of group, all of its groups; a mean that lacks one of them is marked as partial.
+        source: where its cases come from, mostly a command.
+        metrics: what its cases may list, by name, with a line about each; empty where they may list anything.
+        derived: what `derive` makes, likewise.
     """
 
     name: str
@@ -46,12 +49,20 @@ class Benchmark:
     derive: Callable[[Case, Mapping[str, Score]], dict[str, Score]] = _no_scores
     groups: Callable[[Case], dict[str, str]] = by_task
     parts: Mapping[str, frozenset[str]] | None = None
+    source: str = ""
+    metrics: Mapping[str, str] = field(default_factory=dict)
+    derived: Mapping[str, str] = field(default_factory=dict)
 
 
 TABLETOP = Benchmark(
     "tabletop",
-    "edits of small drawn scenes, made by `gnomon data build tabletop --split test --out DIR`; scored by an oracle "
-    "that knows the outcome, and by any judge",
+    "edits of small drawn scenes; scored by an oracle that knows the outcome, and by any judge",
+    source="made by `gnomon data build tabletop --split test --out DIR`",
+    metrics={
+        "instruction": "whether what was asked for is there",
+        "consistency": "whether everything else stayed as it was",
+        "quality": "whether the shapes are drawn as shapes are",
+    },
 )
 
 

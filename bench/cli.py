@@ -38,6 +38,31 @@ def list_benchmarks() -> None:
         print(f"{name:<20}{benchmark.description}")
 
 
+def describe(name: str) -> None:
+    """Say what a benchmark is: where its cases come from, its groups and metrics, what counts as a failure.
+
+    Args:
+        name: as `gnomon bench list` has it.
+    """
+    from bench.description import benchmark_named, description
+
+    print(description(benchmark_named(name)))
+
+
+def validate(*, cases: Path) -> None:
+    """Check a folder of cases, every picture included; all problems at once, exit code 1 if there are any.
+
+    Args:
+        cases: dataset folder with cases.jsonl.
+    """
+    from bench.validation import validate_cases
+
+    report = validate_cases(cases)
+    print(report)
+    if not report.ok:
+        raise SystemExit(1)
+
+
 def generate(
     *,
     cases: Path,

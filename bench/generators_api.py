@@ -128,7 +128,7 @@ class ImagesApiGenerator:
     async def _one(self, connection: Connection, item: _Item) -> Image.Image | Failure:
         try:
             content = await self._content(connection, item)
-            return await asyncio.to_thread(decode_picture if isinstance(content, str) else read_picture, content)
+            return await asyncio.to_thread(_picture, content)
         except NoAnswerError as error:
             return Failure("refused" if error.status == "refused" else "api_error", str(error))
         except ValueError as error:
@@ -164,6 +164,10 @@ class ImagesApiGenerator:
 
 def _files(references: Sequence[Image.Image]) -> list[tuple[str, bytes, str]]:
     return [(f"reference-{place}.png", png_bytes(picture), "image/png") for place, picture in enumerate(references)]
+
+
+def _picture(content: str | bytes) -> Image.Image:
+    return decode_picture(content) if isinstance(content, str) else read_picture(content)
 
 
 def _first_entry(connection: Connection, content: bytes) -> _Entry:

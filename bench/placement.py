@@ -185,9 +185,7 @@ class ByPattern:
         try:
             return format(value, spec)
         except ValueError as error:
-            raise UserError(
-                f"the format of {{{field}:{spec}}} does not fit {value!r} of {case.id!r}: {error}"
-            ) from error
+            raise UserError(f"{{{field}:{spec}}} does not fit {value!r} of case {case.id!r}: {error}") from error
 
 
 def _has_ending(name: str) -> bool:

@@ -68,6 +68,8 @@ COMMANDS: dict[tuple[str, ...], Command] = {
     ("rl", "rollout"): Command("rl.cli:rollout", "sample groups of candidates and score them"),
     ("rl", "export"): Command("rl.cli:export", "write a checkpoint's LoRA in diffusers' format"),
     ("bench", "list"): Command("bench.cli:list_benchmarks", "list the benchmarks"),
+    ("bench", "describe"): Command("bench.cli:describe", "say what a benchmark measures and needs"),
+    ("bench", "validate"): Command("bench.cli:validate", "check a folder of cases for its benchmark"),
     ("bench", "generate"): Command("bench.cli:generate", "make the images of a generator for a benchmark's cases"),
     ("bench", "judge"): Command("bench.cli:judge", "judge images, one verdict a line", takes_argv=True),
     ("bench", "summarize"): Command("bench.cli:summarize", "turn verdicts into results with intervals"),

@@ -201,8 +201,12 @@ class Connection:
             ),
             reraise=True,
         )
+
+        async def attempt() -> _Value:  # tenacity awaits only what is written as a coroutine function
+            return await once()
+
         try:
-            return await retrying(once)
+            return await retrying(attempt)
         except TroubleError as trouble:
             self._down |= not trouble.answered
             tries = retrying.statistics["attempt_number"]

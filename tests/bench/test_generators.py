@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from PIL import Image
 
-from bench.generators import Failure, FolderGenerator, file_stem
+from bench.generators import Failure, FolderGenerator, check_language, file_stem, instruction_in
 from gnomon.errors import UserError
 from gnomon.images import content_hash, save_png
 from gnomon.records import Candidate, Case, Text
@@ -88,3 +88,96 @@ def test_different_case_ids_have_different_file_names_in_one_folder(first: str, 
     stems = file_stem(first), file_stem(second)
     assert (stems[0] == stems[1]) == (first == second)
     assert not any("/" in stem or "\0" in stem for stem in stems)
+
+
+def picture(colour: str = "red") -> Image.Image:
+    return Image.new("RGB", (2, 2), colour)
+
+
+def colours(made: list[Image.Image | Failure]) -> list[object]:
+    return [output.status if isinstance(output, Failure) else output.getpixel((0, 0)) for output in made]
+
+
+@pytest.mark.parametrize(("ending", "kind"), [("jpg", "JPEG"), ("jpeg", "JPEG"), ("webp", "WEBP")])
+def test_pictures_of_other_kinds_are_taken(tmp_path: Path, ending: str, kind: str) -> None:
+    picture("white").save(tmp_path / f"a.{ending}", kind)
+    assert colours(FolderGenerator(tmp_path).generate([case("a")], [[]], [0])) == [(255, 255, 255)]
+
+
+def test_two_pictures_of_one_case_are_an_error_that_names_both(tmp_path: Path) -> None:
+    for ending in ("png", "jpg"):
+        picture().save(tmp_path / f"a.{ending}")
+    generator = FolderGenerator(tmp_path)
+    with pytest.raises(UserError, match=r"one picture of case 'a' .*a\.png and .*a\.jpg; remove one"):
+        generator.generate([case("a")], [[]], [0])
+    with pytest.raises(UserError, match="remove one"):
+        generator.inspect([case("b"), case("a")], [0])
+
+
+def test_repeats_come_by_the_seed_in_a_pattern_or_a_mapping(tmp_path: Path) -> None:
+    save_png(picture("red"), tmp_path / "a/seed-0.png")
+    save_png(picture("blue"), tmp_path / "a/seed-1.png")
+    (tmp_path / "m.csv").write_text("case_id,path,seed\na,a/seed-0.png,0\na,a/seed-1.png,1\n")
+    for generator in (
+        FolderGenerator(tmp_path, pattern="{case_id}/seed-{seed}"),
+        FolderGenerator(tmp_path, mapping=tmp_path / "m.csv"),
+    ):
+        made = generator.generate([case("a")] * 3, [[]] * 3, [1, 0, 2])
+        assert colours(made) == [(0, 0, 255), (255, 0, 0), "missing_output"]
+    with pytest.raises(UserError, match="by {seed} in a pattern"):
+        FolderGenerator(tmp_path, pattern="{case_id}/seed-0").generate([case("a")] * 2, [[]] * 2, [0, 1])
+
+
+def test_a_picture_that_a_mapping_names_and_that_is_not_there_is_missing_by_its_name(tmp_path: Path) -> None:
+    (tmp_path / "m.csv").write_text("case_id,path\na,x/1.png\n")
+    made = FolderGenerator(tmp_path, mapping=tmp_path / "m.csv").generate([case("a"), case("b")], [[], []], [0, 0])
+    assert made == [
+        Failure("missing_output", "no file x/1.png"),
+        Failure("missing_output", "no file for case 'b' in m.csv"),
+    ]
+
+
+def test_the_ways_to_find_pictures_have_different_fingerprints(tmp_path: Path) -> None:
+    for name in ("m.csv", "n.csv"):
+        (tmp_path / name).write_text("case_id,path\n")
+    generators = [
+        FolderGenerator(tmp_path),
+        FolderGenerator(tmp_path, pattern="{case_id}"),
+        FolderGenerator(tmp_path, pattern="edit-compass"),
+        FolderGenerator(tmp_path, mapping=tmp_path / "m.csv"),
+        FolderGenerator(tmp_path, mapping=tmp_path / "n.csv"),
+    ]
+    assert len({generator.fingerprint for generator in generators}) == 5
+    assert generators[0].fingerprint == f"folder {tmp_path.resolve()}"  # as it was before there were others
+    with pytest.raises(UserError, match="got both"):
+        FolderGenerator(tmp_path, pattern="{case_id}", mapping=tmp_path / "m.csv")
+
+
+def test_pictures_that_belong_to_no_case_are_said_with_the_case_that_lacks_one(tmp_path: Path) -> None:
+    save_png(picture(), tmp_path / "case-1.png")
+    FolderGenerator(tmp_path).inspect([case("case-1"), case("case-2")], [0])  # a missing one alone is no misnamed one
+    save_png(picture(), tmp_path / "case_2.png")
+    save_png(picture(), tmp_path / ".hidden.png")
+    (tmp_path / "notes.txt").write_text("")
+    with pytest.warns(UserWarning, match=r"^1 pictures in .*: case_2\.png \(nearest .*: 'case-2'\); check"):
+        FolderGenerator(tmp_path).inspect([case("case-1"), case("case-2")], [0])
+    with pytest.warns(UserWarning, match=r"^2 pictures"):
+        FolderGenerator(tmp_path, pattern="{case_id}_{seed}").inspect([case("case-1"), case("case-2")], [0, 1])
+
+
+def test_a_mapping_for_other_cases_is_refused_before_anything_is_taken(tmp_path: Path) -> None:
+    (tmp_path / "m.csv").write_text("case_id,path\ncase_1,x/1.png\n")
+    with pytest.raises(UserError, match="did you mean 'case-1'"):
+        FolderGenerator(tmp_path, mapping=tmp_path / "m.csv").inspect([case("case-1")], [0])
+
+
+def test_instructions_come_in_one_language_or_in_both() -> None:
+    cases = [Case(id=str(n), benchmark="b", task="t", instruction=Text(en="do", zh="做")) for n in range(40)]
+    assert {instruction_in(made, "en") for made in cases} == {"do"}
+    assert {instruction_in(made, "zh") for made in cases} == {"做"}
+    mixed = [instruction_in(made, "mixed") for made in cases]
+    assert set(mixed) == {"do", "做"}
+    assert mixed == [instruction_in(made, "mixed") for made in cases]
+    assert instruction_in(case("a"), "zh") == "do"
+    with pytest.raises(UserError, match="'fr'"):
+        check_language("fr")

@@ -66,8 +66,8 @@ class ChatServer(ThreadingHTTPServer):
     daemon_threads = True
     request_queue_size = 256
 
-    def __init__(self, script: Script | None = None) -> None:
-        super().__init__(("127.0.0.1", 0), _Handler)
+    def __init__(self, script: Script | None = None, handler: type[Handler] | None = None) -> None:
+        super().__init__(("127.0.0.1", 0), handler or Handler)
         self.script: Script = script or (lambda number, request: Answer())
         self.requests: list[Request] = []
         self.headers: list[dict[str, str]] = []
@@ -89,13 +89,15 @@ class ChatServer(ThreadingHTTPServer):
         """Say nothing: a client that hangs up is what some tests are about."""
 
 
-class _Handler(BaseHTTPRequestHandler):
+class Handler(BaseHTTPRequestHandler):
+    """Reads chat requests and answers them; other APIs read and answer honestly in their own way."""
+
     server: ChatServer
     protocol_version = "HTTP/1.1"
 
     def do_POST(self) -> None:
         server = self.server
-        request = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
+        request = self.read(self.rfile.read(int(self.headers["Content-Length"])))
         with server.lock:
             number = len(server.requests)
             server.requests.append(request | {"path": self.path})
@@ -108,9 +110,19 @@ class _Handler(BaseHTTPRequestHandler):
             server.at_once -= 1
         self.close_connection = answer.drop or answer.cut > 0
         if not answer.drop:
-            self._send(answer, completion(texts(request)[-1]) if answer.body is None else answer.body)
+            self.send(answer, self.honest(request) if answer.body is None else answer.body)
 
-    def _send(self, answer: Answer, body: bytes) -> None:
+    def read(self, body: bytes) -> Request:
+        """Return a request's body as plain data."""
+        request: Request = json.loads(body)
+        return request
+
+    def honest(self, request: Request) -> bytes:
+        """Return the body of a right answer."""
+        return completion(texts(request)[-1])
+
+    def send(self, answer: Answer, body: bytes) -> None:
+        """Send an answer, or as much of it as it says."""
         self.send_response(answer.status)
         headers = {"Content-Type": "application/json", "Content-Length": str(len(body))} | answer.headers
         for name, value in headers.items():
