@@ -218,4 +218,5 @@ def unused_text(folder: Path, unused: Sequence[Path], waiting: Mapping[str, str]
         near = difflib.get_close_matches(name, list(waiting), n=1)
         shown.append(f"{name}{f' (nearest case without a picture: {waiting[near[0]]!r})' if near else ''}")
     more = ", ..." if len(unused) > _NUM_SHOWN else ""
-    return f"{len(unused)} pictures in {folder} belong to no case: {', '.join(shown)}{more}; check their names"
+    count = "1 picture in {} belongs" if len(unused) == 1 else f"{len(unused):,} pictures in {{}} belong"
+    return f"{count.format(folder)} to no case: {', '.join(shown)}{more}; check their names"

@@ -13,12 +13,23 @@ CONFIGS = Path(__file__).parents[2] / "configs/bench"
 
 
 def test_every_recipe_is_tested_here() -> None:
-    assert {path.name for path in CONFIGS.glob("*.yaml")} == {"tabletop_generate.yaml", "tabletop_judge.yaml"}
+    assert {path.name for path in CONFIGS.glob("*.yaml")} == {
+        "images_api_generate.yaml",
+        "tabletop_generate.yaml",
+        "tabletop_judge.yaml",
+    }
 
 
 def test_the_judge_recipe_parses() -> None:
     settings = auto_parser(cli.judge_run).parse_args(["--config", str(CONFIGS / "tabletop_judge.yaml")])
     assert settings["judge"]["class_path"] == "rm.judge.RewardModelJudge"
+
+
+def test_the_recipe_of_an_images_api_parses_and_says_how_many_requests_fly() -> None:
+    settings = auto_parser(cli.generate).parse_args(["--config", str(CONFIGS / "images_api_generate.yaml")])
+    generator = settings["generator"]
+    assert generator["class_path"] == "bench.generators_api.ImagesApiGenerator"
+    assert settings["batch_size"] >= generator["init_args"]["max_concurrency"]
 
 
 @pytest.mark.slow  # imports diffusers

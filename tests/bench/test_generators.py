@@ -124,7 +124,7 @@ def test_repeats_come_by_the_seed_in_a_pattern_or_a_mapping(tmp_path: Path) -> N
     ):
         made = generator.generate([case("a")] * 3, [[]] * 3, [1, 0, 2])
         assert colours(made) == [(0, 0, 255), (255, 0, 0), "missing_output"]
-    with pytest.raises(UserError, match="by {seed} in a pattern"):
+    with pytest.raises(UserError, match=r"by \{seed\} in a pattern"):
         FolderGenerator(tmp_path, pattern="{case_id}/seed-0").generate([case("a")] * 2, [[]] * 2, [0, 1])
 
 
@@ -159,7 +159,9 @@ def test_pictures_that_belong_to_no_case_are_said_with_the_case_that_lacks_one(t
     save_png(picture(), tmp_path / "case_2.png")
     save_png(picture(), tmp_path / ".hidden.png")
     (tmp_path / "notes.txt").write_text("")
-    with pytest.warns(UserWarning, match=r"^1 pictures in .*: case_2\.png \(nearest .*: 'case-2'\); check"):
+    with pytest.warns(
+        UserWarning, match=r"^1 picture in .* belongs to no case: case_2\.png \(nearest .*: 'case-2'\); check"
+    ):
         FolderGenerator(tmp_path).inspect([case("case-1"), case("case-2")], [0])
     with pytest.warns(UserWarning, match=r"^2 pictures"):
         FolderGenerator(tmp_path, pattern="{case_id}_{seed}").inspect([case("case-1"), case("case-2")], [0, 1])
