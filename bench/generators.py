@@ -7,7 +7,7 @@ import warnings
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Literal, Protocol
+from typing import ClassVar, Literal, Protocol
 
 from PIL import Image
 
@@ -49,7 +49,8 @@ class Generator(Protocol):
     `cases`, `references` and `seeds` have equal length; `references[k]` are the pictures of `cases[k].references` in
     RGB. The result has that length and order. A generator that fails for one item says so with a :class:`Failure` in
     its place; what it raises stops the run. One with settings that change its pictures tells them apart by an
-    attribute `fingerprint`, so that a run folder is not filled by two.
+    attribute `fingerprint`, so that a run folder is not filled by two. One whose pictures do not depend, to the last
+    bit, on what else is in a batch may say so by an attribute `is_itemwise`: it is never asked for a picture twice.
     """
 
     def generate(
@@ -96,6 +97,8 @@ class FolderGenerator:
         mapping: file with a row of case_id, path and, for repeats, seed for each picture; see
             :class:`bench.mapping.ByMapping`.
     """
+
+    is_itemwise: ClassVar[bool] = True
 
     folder: Path
     pattern: str | None = None

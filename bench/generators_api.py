@@ -55,6 +55,8 @@ class ImagesApiGenerator:
     401 or 404 from a server that has not answered anything yet stops the run.
     """
 
+    is_itemwise = True
+
     def __init__(
         self,
         model: str,

@@ -219,4 +219,5 @@ def unused_text(folder: Path, unused: Sequence[Path], waiting: Mapping[str, str]
         shown.append(f"{name}{f' (nearest case without a picture: {waiting[near[0]]!r})' if near else ''}")
     more = ", ..." if len(unused) > _NUM_SHOWN else ""
     count = "1 picture in {} belongs" if len(unused) == 1 else f"{len(unused):,} pictures in {{}} belong"
-    return f"{count.format(folder)} to no case: {', '.join(shown)}{more}; check their names"
+    missing = f", and {len(waiting):,} that cases need are missing" if waiting else ""
+    return f"{count.format(folder)} to no case: {', '.join(shown)}{more}{missing}; check the names"

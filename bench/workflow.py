@@ -4,7 +4,7 @@ Each step may be killed at any moment and run again: what is in the folder stays
 batches that are the same in every run; a batch that a kill cut short is computed again as a whole and only what
 was missing is added, so that an interrupted run ends with the same numbers as an uninterrupted one. What failed in a
 way that may pass (:data:`bench.folder.TRIED_AGAIN`) is tried again, alone; of several lines about one item the last
-counts.
+counts. A generator whose pictures do not depend on their batch (`is_itemwise`) is only asked for what is missing.
 """
 
 from __future__ import annotations
@@ -104,6 +104,8 @@ def generate(
     root = Path(cases_root)
     everything = read_cases(root)
     cases = select(everything, tasks=tasks, sample_ids=sample_ids, offset=offset, limit=limit)
+    if isinstance(generator, FolderGenerator):
+        generator.inspect(everything, range(seed, seed + repeats))
     config = RunConfig(
         generator=name,
         generator_class=_class_path(generator),
@@ -120,13 +122,13 @@ def generate(
         by_id = {case.id: case for case in cases}
         known = {(record.case_id, record.seed): record for record in folder.read(Candidate, CANDIDATES)}
         if isinstance(generator, FolderGenerator):
-            generator.inspect(everything, range(seed, seed + repeats))
             generator.refuse_changed(known.values(), by_id)
         with folder.start("generate"):
             write_records(folder.path / CASES, cases)
             folder.write_json(
                 GENERATE, GenerateFile(cases=str(root.resolve()), stamp=stamp, batch_size=batch_size, config=config)
             )
+            is_itemwise = getattr(generator, "is_itemwise", False)
             within, beyond = _by_references(cases, max_references)
             for item in items_of(beyond, seed, repeats):
                 if item not in known:
@@ -134,7 +136,7 @@ def generate(
             for batch in track(_batches(items_of(within, seed, repeats), batch_size), f"generating with {name}"):
                 waiting = [item for item in batch if needs_work(known.get(item))]
                 if waiting:
-                    whole = any(item not in known for item in batch)
+                    whole = not is_itemwise and any(item not in known for item in batch)
                     _generate_batch(folder, root, generator, name, batch if whole else waiting, by_id, known)
     return BenchRun.read(out)
 

@@ -160,7 +160,8 @@ def test_pictures_that_belong_to_no_case_are_said_with_the_case_that_lacks_one(t
     save_png(picture(), tmp_path / ".hidden.png")
     (tmp_path / "notes.txt").write_text("")
     with pytest.warns(
-        UserWarning, match=r"^1 picture in .* belongs to no case: case_2\.png \(nearest .*: 'case-2'\); check"
+        UserWarning,
+        match=r"^1 picture in .* belongs to no case: case_2\.png \(nearest .*: 'case-2'\), and 1 .* missing; check",
     ):
         FolderGenerator(tmp_path).inspect([case("case-1"), case("case-2")], [0])
     with pytest.warns(UserWarning, match=r"^2 pictures"):

@@ -330,3 +330,16 @@ def test_a_run_counts_refusals_and_errors(serve: Serve, tmp_path: Path) -> None:
     write_records(tmp_path / "cases/cases.jsonl", [case(name) for name in ("one", "two", "three")])
     run = generate(tmp_path / "cases", tmp_path / "run", generator(server), name="m")
     assert [candidate.status for candidate in run.candidates()] == ["refused", "api_error", "ok"]
+
+
+def test_no_picture_that_is_there_is_paid_for_again(serve: Serve, tmp_path: Path) -> None:
+    server, names = serve(), [f"case {number}" for number in range(6)]
+    write_records(tmp_path / "cases/cases.jsonl", [case(name) for name in names])
+    run = tmp_path / "run"
+    generate(tmp_path / "cases", run, generator(server), name="m", batch_size=2)
+    lines = (run / "candidates.jsonl").read_text().splitlines(keepends=True)
+    (run / "candidates.jsonl").write_text("".join(lines[:3]))  # killed while the second batch was recorded
+    server.requests.clear()
+    generate(tmp_path / "cases", run, generator(server), name="m", batch_size=6)
+    assert sorted(request["prompt"] for request in server.requests) == names[3:]
+    assert (run / "candidates.jsonl").read_text() == "".join(lines)

@@ -124,5 +124,5 @@ def test_unused_pictures_are_counted_and_come_with_the_nearest_case(tmp_path: Pa
     unused = [tmp_path / name for name in ("case_0.png", "a/x.png", "b.png", "c.png")]
     assert unused_text(tmp_path, unused, {"case-0.png": "case-0", "case-77.png": "case-77"}) == (
         f"4 pictures in {tmp_path} belong to no case: case_0.png (nearest case without a picture: 'case-0'), a/x.png, "
-        "b.png, ...; check their names"
+        "b.png, ..., and 2 that cases need are missing; check the names"
     )

@@ -148,6 +148,17 @@ def test_pictures_of_cases_that_were_not_selected_are_no_strangers(make_dataset:
         generate(root, tmp_path / "run", FolderGenerator(outputs), name="mine", limit=1)
 
 
+def test_names_that_do_not_fit_are_refused_before_a_run_begins(make_dataset: MakeDataset, tmp_path: Path) -> None:
+    root, outputs = make_dataset(2), tmp_path / "outputs"
+    outputs.mkdir()
+    (tmp_path / "m.csv").write_text("case_id,path\ncase_1,x.png\n")
+    with pytest.raises(UserError, match="did you mean 'case-1'"):
+        generate(root, tmp_path / "run", FolderGenerator(outputs, mapping=tmp_path / "m.csv"), name="mine")
+    with pytest.raises(UserError, match="tells them apart"):
+        generate(root, tmp_path / "run", FolderGenerator(outputs, pattern="same"), name="mine")
+    assert not (tmp_path / "run").exists()
+
+
 def test_selections_from_the_command_line(
     make_dataset: MakeDataset, brightness: ModuleType, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
