@@ -51,7 +51,7 @@ from gnomon.errors import UserError
 from gnomon.hashing import stable_seed
 from gnomon.images import content_hash, load_image, save_png
 from gnomon.progress import track
-from gnomon.records import Candidate, Case, Verdict
+from gnomon.records import CLEAN_SOURCE, Candidate, Case, Verdict
 from gnomon.runs import RunFolder
 from rm.judge import Judge
 
@@ -119,7 +119,7 @@ def generate(
     )
     dataset, stamp = hash_once(root, Path(out))
     with open_run(Path(out), config, seed, dataset) as folder:
-        by_id = {case.id: case for case in cases}
+        by_id = {case.id: _as_generators_see_it(case) for case in cases}
         known = {(record.case_id, record.seed): record for record in folder.read(Candidate, CANDIDATES)}
         if isinstance(generator, FolderGenerator):
             generator.refuse_changed(known.values(), by_id)
@@ -129,7 +129,7 @@ def generate(
                 GENERATE, GenerateFile(cases=str(root.resolve()), stamp=stamp, batch_size=batch_size, config=config)
             )
             is_itemwise = getattr(generator, "is_itemwise", False)
-            within, beyond = _by_references(cases, max_references)
+            within, beyond = _by_references(list(by_id.values()), max_references)
             for item in items_of(beyond, seed, repeats):
                 if item not in known:
                     folder.append(_beyond(name, item, by_id[item[0]], max_references), CANDIDATES)
@@ -184,6 +184,12 @@ def _beyond(name: str, item: Item, case: Case, max_references: int | None) -> Ca
     return Candidate(
         case_id=item[0], generator=name, seed=item[1], path=None, status="not_applicable", sampling={"reason": reason}
     )
+
+
+def _as_generators_see_it(case: Case) -> Case:
+    """Return a case without the references that are for judges alone."""
+    shown = [reference for reference in case.references if reference.role != CLEAN_SOURCE]
+    return case.model_copy(update={"references": shown})
 
 
 def _record(path: Path, name: str, item: Item, noise_seed: int, output: Image.Image | Failure) -> Candidate:

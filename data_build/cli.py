@@ -28,7 +28,7 @@ def build(argv: list[str]) -> None:
 
 
 def import_dataset(argv: list[str]) -> None:
-    """Import a public preference set: `gnomon data import NAME --from DIR --out DIR`.
+    """Import a public preference set, or a benchmark's cases: `gnomon data import NAME --from DIR --out DIR`.
 
     Args:
         argv: the arguments after `gnomon data import`.
@@ -44,15 +44,18 @@ def import_dataset(argv: list[str]) -> None:
     from data_build.importers.table import IMPORTERS
 
     parser = ArgumentParser(
-        prog="gnomon data import", description="Import a public preference set.", allow_abbrev=False
+        prog="gnomon data import",
+        description="Import a public preference set, or a benchmark's cases.",
+        allow_abbrev=False,
     )
     parser.add_argument("name", choices=list(IMPORTERS), help="which set")
     parser.add_argument("--from", type=Path, required=True, help="folder with its files and pictures, or one file")
-    parser.add_argument("--out", type=Path, required=True, help="comparison folder to write")
+    parser.add_argument("--out", type=Path, required=True, help="dataset folder to write")
     parser.add_argument("--limit", type=PositiveInt | None, default=None, help="read only the first rows")
     given = parser.parse_args(underscored(argv))
     done = run_import(given.name, IMPORTERS[given.name], given["from"], given.out, limit=given.limit)
-    print(f"{done.num_comparisons} comparisons of {done.num_rows} rows in {given.out}")
+    made = f"{done.num_cases} cases" if done.num_cases else f"{done.num_comparisons} comparisons"
+    print(f"{made} of {done.num_rows} rows in {given.out}")
     for file, reason in IMPORTERS[given.name].left_out.items():
         print(f"never read: {file}; {reason}")
     if done.num_left_out:
@@ -61,7 +64,7 @@ def import_dataset(argv: list[str]) -> None:
 
 
 def list_builders() -> None:
-    """List the datasets that can be built, and the preference sets that can be imported."""
+    """List the datasets that can be built, and the public sets that can be imported."""
     from data_build.importers.table import IMPORTERS
 
     print("gnomon data build NAME:")

@@ -49,7 +49,7 @@ COMMANDS: dict[tuple[str, ...], Command] = {
     ("data", "list"): Command("data_build.cli:list_builders", "list the datasets that can be built or imported"),
     ("data", "build"): Command("data_build.cli:build", "build a dataset: gnomon data build NAME ...", takes_argv=True),
     ("data", "import"): Command(
-        "data_build.cli:import_dataset", "import a public preference set: gnomon data import NAME ...", takes_argv=True
+        "data_build.cli:import_dataset", "import a public set: gnomon data import NAME ...", takes_argv=True
     ),
     ("data", "validate"): Command("data_build.cli:validate", "check a dataset folder, every picture included"),
     ("data", "sample-preferences"): Command(

@@ -25,6 +25,9 @@ Status = Literal[
     "not_applicable",
 ]
 
+CLEAN_SOURCE = "clean_source"
+"""Role of a reference that judges see and generators do not: the source without the marks that the edit goes by."""
+
 
 class Record(BaseModel):
     """Base of all records: frozen, no unknown keys, no NaN or infinity."""

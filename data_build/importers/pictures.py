@@ -7,6 +7,7 @@ import io
 import os
 import shutil
 import uuid
+from collections.abc import Sequence
 from pathlib import Path, PurePosixPath
 
 from PIL import Image
@@ -20,13 +21,35 @@ FOLDER = "images"
 class Pictures:
     """The pictures of one row: notes where each comes from and says where it will lie.
 
+    Args:
+        root: the source folder.
+
     Attributes:
         sources: by relative path in the comparison folder, the path below the source or the file's bytes.
     """
 
-    def __init__(self) -> None:
-        """Know of no picture yet."""
+    def __init__(self, root: Path) -> None:
+        self._root = root
         self.sources: dict[str, str | bytes] = {}
+
+    def find(self, value: str, folders: Sequence[PurePosixPath], field: str) -> str:
+        """Note a picture by its whole path below the source, and return its relative path in the dataset folder.
+
+        Paths that count from their own file's folder are alike in several files; here they stay apart.
+
+        Args:
+            value: a path below one of `folders`.
+            folders: relative to the source, in the order in which they are looked at.
+            field: where the path was found, for messages.
+
+        Raises:
+            RowError: for a path that leaves the folder, and for a file that is not there.
+        """
+        _inner_path(value, field)
+        found = next((folder / value for folder in folders if (self._root / folder / value).is_file()), None)
+        if found is None:
+            raise RowError(f"there is no picture {value!r} below {self._root}", "missing_picture")
+        return self.add(found.as_posix(), field)
 
     def add(self, value: object, field: str) -> str:
         """Note a picture and return its relative path in the comparison folder.

@@ -15,8 +15,17 @@ from gnomon.records import Split
 
 SUFFIXES = (".json", ".jsonl", ".parquet")
 
-RowStatus = Literal["bad_row", "missing_picture", "unreadable_picture", "not_comparable"]
-"""Why a row is left out: wrong fields, a file that is not there or no picture, or nothing to compare in it."""
+RowStatus = Literal[
+    "bad_row",
+    "empty_prompt",
+    "unknown_cell",
+    "duplicate",
+    "missing_picture",
+    "unreadable_picture",
+    "not_comparable",
+]
+"""Why a row is left out: wrong fields, no instruction, a file of no known task, an id that came before, a file that is
+not there or no picture, or nothing to compare in it."""
 
 _BATCH = 16  # rows of a parquet file with three large pictures each are some 100 MB
 _READ_BYTES = 2**20

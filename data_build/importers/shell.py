@@ -1,4 +1,4 @@
-"""What all importers share: from the files of a preference set to a folder of comparisons, row by row."""
+"""What all importers share: from the files of a public set to a folder of comparisons or cases, row by row."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from gnomon.files import TEMPORARY_SUFFIX, writing
 from gnomon.hashing import stable_hash
 from gnomon.jsonl import to_line
 from gnomon.progress import track
-from gnomon.records import Comparison, Record, Split
+from gnomon.records import Case, Comparison, Record, Split
 from gnomon.runs import RunFolder
 
 PROBLEMS = "problems.jsonl"
@@ -28,22 +28,24 @@ SUMMARY = "summary.json"
 
 @dataclass(frozen=True)
 class Importer:
-    """How one preference set is read.
+    """How one public set is read.
 
     Attributes:
         hub: its name on the Hugging Face hub, or what else it is known by.
-        convert: a pure function from a row to its comparisons, whose pictures it notes; or to single scored images,
-            which are compared with each other when all rows are read.
+        convert: from a row to its comparisons, whose pictures it notes; or to single scored images, which are compared
+            with each other when all rows are read; or, for a benchmark, to its cases.
         split: of all comparisons; None where the files' names say it.
         licence: noted in every comparison, where known.
         left_out: names of files that are not read, and why.
+        file: what is written, `comparisons.jsonl` or `cases.jsonl`.
     """
 
     hub: str
-    convert: Callable[[Row, Pictures], list[Comparison] | list[Scored]]
+    convert: Callable[[Row, Pictures], list[Comparison] | list[Scored] | list[Case]]
     split: Split | None = None
     licence: str | None = None
     left_out: Mapping[str, str] = field(default_factory=dict)
+    file: str = COMPARISONS
 
 
 class RowProblem(Record):
@@ -56,18 +58,19 @@ class RowProblem(Record):
 
 
 class ImportSummary(Record):
-    """What became of the rows of a preference set."""
+    """What became of the rows of a public set."""
 
     name: str
     num_rows: int
-    num_comparisons: int
+    num_comparisons: int = 0
+    num_cases: int = 0
     num_left_out: dict[str, int]
 
 
 def import_dataset(
     name: str, importer: Importer, source: str | Path, out: str | Path, *, limit: int | None = None
 ) -> ImportSummary:
-    """Write a comparison folder; run again to go on after a stop.
+    """Write a comparison or case folder; run again to go on after a stop.
 
     A row that cannot be used is left out, counted by its status and listed with file and row in `problems.jsonl`.
 
@@ -88,18 +91,22 @@ def import_dataset(
     sizes = [[file.relative_to(root).as_posix(), file.stat().st_size] for file in files]  # hashing takes hours
     with RunFolder.open(out, command="data import", config=config, seed=0, inputs={"files": stable_hash(sizes)}) as run:
         shell = _Shell(name, importer, root, run.path)
-        with _lines(run.path / COMPARISONS) as comparisons, _lines(run.path / PROBLEMS) as problems:
+        with _lines(run.path / importer.file) as records, _lines(run.path / PROBLEMS) as problems:
             for row in track(islice(_rows(files, root), limit), f"importing {name}"):
-                shell.take(row, comparisons, problems)
-            shell.finish(comparisons)
-            if shell.num_comparisons == 0:
+                shell.take(row, records, problems)
+            shell.finish(records)
+            if shell.num_comparisons + shell.num_cases == 0:
                 shown = "; ".join(f"{status}: {count}" for status, count in shell.left_out.items())
                 raise UserError(
                     f"expected rows of {importer.hub} at {source}, none of {shell.num_rows} can be used "
                     f"({shown}; the first: {shell.first_problem}); check the name of the data set and --from"
                 )
         summary = ImportSummary(
-            name=name, num_rows=shell.num_rows, num_comparisons=shell.num_comparisons, num_left_out=shell.left_out
+            name=name,
+            num_rows=shell.num_rows,
+            num_comparisons=shell.num_comparisons,
+            num_cases=shell.num_cases,
+            num_left_out=shell.left_out,
         )
         run.write_json(SUMMARY, summary)
     return summary
@@ -131,16 +138,18 @@ class _Shell:
     def __init__(self, name: str, importer: Importer, root: Path, out: Path) -> None:
         self._name, self._importer, self._root, self._out = name, importer, root, out
         self._scored: list[Scored] = []
-        self.num_rows = self.num_comparisons = 0
+        self._place_of: dict[str, str] = {}
+        self.num_rows = self.num_comparisons = self.num_cases = 0
         self.left_out: dict[str, int] = {}
         self.first_problem = ""
 
-    def take(self, row: Row, comparisons: IO[str], problems: IO[str]) -> None:
-        """Write the comparisons of a row, or why there are none."""
+    def take(self, row: Row, records: IO[str], problems: IO[str]) -> None:
+        """Write the comparisons or cases of a row, or why there are none."""
         self.num_rows += 1
-        pictures = Pictures()
+        pictures = Pictures(self._root)
         try:
             found = self._importer.convert(row, pictures)
+            self._refuse_repeated([item for item in found if isinstance(item, Case)])
             store(pictures.sources, [self._root, (self._root / row.file).parent], self._out)
         except RowError as error:
             self.left_out[error.status] = self.left_out.get(error.status, 0) + 1
@@ -151,20 +160,30 @@ class _Shell:
         for item in found:
             if isinstance(item, Scored):
                 self._scored.append(item)
+            elif isinstance(item, Case):
+                self._place_of[item.id] = f"{row.file}, row {row.number}"
+                records.write(f"{to_line(item)}\n")
+                self.num_cases += 1
             else:
-                self._write(item, comparisons, row.split)
+                self._write(item, records, row.split)
 
-    def finish(self, comparisons: IO[str]) -> None:
+    def finish(self, records: IO[str]) -> None:
         """Write the comparisons of what was scored image by image."""
         for comparison in comparisons_of(self._scored):
-            self._write(comparison, comparisons, None)
+            self._write(comparison, records, None)
 
-    def _write(self, comparison: Comparison, comparisons: IO[str], split: Split | None) -> None:
+    def _refuse_repeated(self, cases: list[Case]) -> None:
+        """Refuse a case whose id the benchmark gave away before: its results could not be told apart."""
+        for case in cases:
+            if case.id in self._place_of:
+                raise RowError(f"the id {case.id!r} is already that of {self._place_of[case.id]}", "duplicate")
+
+    def _write(self, comparison: Comparison, records: IO[str], split: Split | None) -> None:
         added = {
             "id": f"{self._name}-{comparison.id}",
             "split": self._importer.split or comparison.split or split,
             "source": self._importer.hub,
             "licence": self._importer.licence,
         }
-        comparisons.write(f"{to_line(comparison.model_copy(update=added))}\n")
+        records.write(f"{to_line(comparison.model_copy(update=added))}\n")
         self.num_comparisons += 1

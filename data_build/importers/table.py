@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from data_build.importers import (
+    edit_compass,
     editreward_compass,
     editreward_data,
     editscore_editreward_bench,
@@ -14,6 +15,7 @@ from data_build.importers import (
     tiger_editreward_bench,
 )
 from data_build.importers.shell import Importer
+from gnomon.datasets import CASES
 
 IMPORTERS = {
     "editreward-data": Importer(
@@ -31,4 +33,5 @@ IMPORTERS = {
     "mmrb2": Importer("MMRB2", mmrb2.convert, split="test", licence="CC-BY-NC-4.0, not for training"),
     "genai-bench": Importer("TIGER-Lab/GenAI-Bench", genai_bench.convert, split="test"),
     "editreward-compass": Importer("EditReward-Compass", editreward_compass.convert, split="test"),
+    "edit-compass": Importer("Edit-Compass", edit_compass.convert, file=CASES),
 }
