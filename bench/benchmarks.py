@@ -68,7 +68,9 @@ TABLETOP = Benchmark(
 
 def known_benchmarks() -> dict[str, Benchmark]:
     """Return all benchmarks by name."""
-    return {benchmark.name: benchmark for benchmark in (TABLETOP,)}
+    from bench.editcompass.scoring import EDIT_COMPASS  # there, because it is made of this module's classes
+
+    return {benchmark.name: benchmark for benchmark in (TABLETOP, EDIT_COMPASS)}
 
 
 def benchmark_of(case: Case) -> Benchmark:
