@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import json
+from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from statistics import fmean
 from typing import TypeVar
 
-from gnomon.records import Status, Verdict
+from gnomon.records import Reference, Status, Verdict
 from rm.judge import JudgeRequest
 from rm.pictures import NoPictures, Pictures, load_pictures
 from rm.protocols.parsing import Parsed
@@ -46,6 +49,7 @@ class Shell:
         answer: asks the model; one outcome per request, in order.
         question_id: of the checklist item that a request is about.
         batch_size: requests whose pictures are in memory together.
+        shown: the references that a request shows, in their order; all of the case's by default.
     """
 
     fingerprint: str
@@ -54,6 +58,7 @@ class Shell:
     answer: Callable[[Sequence[Asked]], list[Outcome]]
     question_id: Callable[[JudgeRequest], str | None] = lambda _: None
     batch_size: int = 64
+    shown: Callable[[JudgeRequest], Sequence[Reference]] = lambda request: request.case.references
 
     def judge(self, requests: Sequence[JudgeRequest]) -> list[Verdict]:
         """Return one verdict per request, in order."""
@@ -76,7 +81,7 @@ class Shell:
     def _prepare(self, request: JudgeRequest) -> Asked | Outcome:
         if (problem := self.problem(request)) is not None:
             return Outcome(None, "not_applicable", problem)
-        found = load_pictures(request.root, request.case.references, [request.image], status=request.candidate.status)
+        found = load_pictures(request.root, self.shown(request), [request.image], status=request.candidate.status)
         return Outcome(None, found.status, found.reason) if isinstance(found, NoPictures) else Asked(request, found)
 
     def _verdict(self, request: JudgeRequest, outcome: Outcome, hashes: tuple[str, ...]) -> Verdict:
@@ -117,6 +122,23 @@ def raw_text(reply: Reply) -> str | None:
     if not reply.text:
         return f"<think>{reply.thinking}"
     return f"<think>{reply.thinking}</think>{reply.text}"
+
+
+def mean_of_samples(outcomes: Sequence[Outcome]) -> Outcome:
+    """Return the mean over those of several samples that succeeded; where none did, the commonest status."""
+    if len(outcomes) == 1:
+        return outcomes[0]
+    raw = json.dumps([outcome.raw for outcome in outcomes], ensure_ascii=False)
+    times = [outcome.seconds for outcome in outcomes if outcome.seconds is not None]
+    seconds = sum(times) if times else None
+    failures = Counter(outcome.status for outcome in outcomes if outcome.status != "ok")
+    words = ", ".join(f"{number} {status}" for status, number in failures.most_common())
+    values = [outcome.value for outcome in outcomes if outcome.value is not None]
+    if not values:
+        return Outcome(None, failures.most_common(1)[0][0], f"all samples failed: {words}", raw, seconds)
+    summary = f"mean of {len(values)} of {len(outcomes)} samples" + (f", failed: {words}" if words else "")
+    reasons = [outcome.rationale for outcome in outcomes if outcome.value is not None and outcome.rationale]
+    return Outcome(fmean(values), "ok", "\n".join([summary, *reasons[:1]]), raw, seconds)
 
 
 def single_outcome(reply: Reply, parsed: Parsed[float]) -> Outcome:

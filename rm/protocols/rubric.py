@@ -4,18 +4,24 @@ from __future__ import annotations
 
 import json
 import math
-from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from functools import cached_property
-from statistics import fmean
 
 from gnomon.errors import UserError
 from gnomon.hashing import stable_hash
 from gnomon.records import Verdict
 from rm.judge import JudgeRequest
 from rm.pictures import Pictures
-from rm.protocols.asking import READING_VERSION, Asked, Outcome, Shell, raw_text, read_reply, single_outcome
+from rm.protocols.asking import (
+    READING_VERSION,
+    Asked,
+    Outcome,
+    Shell,
+    mean_of_samples,
+    read_reply,
+    single_outcome,
+)
 from rm.protocols.parsing import Parsed, Scale, read_rubric
 from rm.protocols.templates import compose, load_form, load_rubric, metrics, quoted, text_hash
 from rm.vlm.conversation import VLM, ChoiceScores, Conversation, GenerationParameters, Reply
@@ -100,11 +106,7 @@ class RubricJudge:
     ) -> None:
         self.vlm, self.samples, self.language = vlm, samples, language
         self.parameters = parameters or GenerationParameters()
-        if samples < 1 or (samples > 1 and self.parameters.temperature == 0):
-            raise UserError(
-                f"expected samples=1, or more at a temperature above 0, got samples={samples} at "
-                f"{self.parameters.temperature:g}: at 0 all replies are the same"
-            )
+        check_samples(samples, self.parameters)
         self.name, self.metrics, self.batch_size = name or f"rubric ({vlm.name})", tuple(metrics), batch_size
         self.rubrics = {metric: Rubric(metric, Scale(*scale), language) for metric in self.metrics}
         self._hashes = {metric: rubric.prompt_hash for metric, rubric in self.rubrics.items()}
@@ -125,12 +127,26 @@ class RubricJudge:
             rubric.build(item.request.case.instruction.get(self.language), item.pictures)
             for rubric, item in zip(rubrics, asked, strict=True)
         ]
-        drawn = [self.vlm.generate(conversations, self._seeded(number)) for number in range(self.samples)]
+        drawn = [self.vlm.generate(conversations, seeded(self.parameters, number)) for number in range(self.samples)]
         return [combine(rubric, replies) for rubric, *replies in zip(rubrics, *drawn, strict=True)]
 
-    def _seeded(self, number: int) -> GenerationParameters:
-        seed = self.parameters.seed
-        return replace(self.parameters, seed=None if seed is None else seed + number)
+
+def check_samples(samples: int, parameters: GenerationParameters) -> None:
+    """Refuse several samples that could not differ.
+
+    Raises:
+        UserError: for fewer than one sample, and for several at temperature 0.
+    """
+    if samples < 1 or (samples > 1 and parameters.temperature == 0):
+        raise UserError(
+            f"expected samples=1, or more at a temperature above 0, got samples={samples} at "
+            f"{parameters.temperature:g}: at 0 all replies are the same"
+        )
+
+
+def seeded(parameters: GenerationParameters, number: int) -> GenerationParameters:
+    """Return how the sample `number` (from 0) is drawn: as the first, with a later seed."""
+    return replace(parameters, seed=None if parameters.seed is None else parameters.seed + number)
 
 
 def _shell(
@@ -153,21 +169,7 @@ def unknown_metric(request: JudgeRequest, known: Sequence[str]) -> str | None:
 
 def combine(rubric: Rubric, replies: Sequence[Reply]) -> Outcome:
     """Return the mean of the scores that several replies to one question give."""
-    readings = [rubric.read(reply) for reply in replies]
-    if len(replies) == 1:
-        return single_outcome(replies[0], readings[0])
-    raw = json.dumps([raw_text(reply) for reply in replies], ensure_ascii=False)
-    times = [reply.seconds for reply in replies if reply.seconds is not None]
-    seconds = sum(times) if times else None
-    failures = Counter(reading.status for reading in readings if reading.status != "ok")
-    words = ", ".join(f"{number} {status}" for status, number in failures.most_common())
-    good = [reading for reading in readings if reading.value is not None]
-    if not good:
-        return Outcome(None, failures.most_common(1)[0][0], f"all samples failed: {words}", raw, seconds)
-    summary = f"mean of {len(good)} of {len(replies)} samples" + (f", failed: {words}" if words else "")
-    value = fmean(reading.value for reading in good if reading.value is not None)
-    reasons = [reading.rationale for reading in good if reading.rationale]
-    return Outcome(value, "ok", "\n".join([summary, *reasons[:1]]), raw, seconds)
+    return mean_of_samples([single_outcome(reply, rubric.read(reply)) for reply in replies])
 
 
 class ExpectedScoreJudge:

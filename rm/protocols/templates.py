@@ -76,6 +76,7 @@ def compose(
     references: Sequence[Image.Image],
     candidates: Sequence[Image.Image],
     values: Mapping[str, str],
+    names: Sequence[str] | None = None,
 ) -> Conversation:
     """Fill in a form of question.
 
@@ -85,11 +86,13 @@ def compose(
         references: shown at `{references}`, one after the other, each with a caption; there may be none.
         candidates: shown at `{candidate}`; two of them are called A and B.
         values: texts for the other places. What stands in braces and has no value is left as it is.
+        names: captions of the references; numbered source images by default.
     """
     captions = _CAPTIONS[language]
-    names = [f"{captions['source']} {number}" for number in range(1, len(references) + 1)]
+    if names is None:
+        names = [f"{captions['source']} {number}" for number in range(1, len(references) + 1)]
     shown = [captions["one"]] if len(candidates) == 1 else [f"{captions['several']} {name}" for name in "AB"]
-    pictures = {"references": (names, references), "candidate": (shown, candidates)}
+    pictures = {"references": (list(names), references), "candidate": (shown, candidates)}
     parts: list[str | Image.Image] = []
     position = 0
     for place in _PLACE.finditer(form["user"]):
