@@ -14,6 +14,8 @@ CONFIGS = Path(__file__).parents[2] / "configs/bench"
 
 def test_every_recipe_is_tested_here() -> None:
     assert {path.name for path in CONFIGS.glob("*.yaml")} == {
+        "edit_compass_judge.yaml",
+        "edit_compass_judge_local.yaml",
         "images_api_generate.yaml",
         "tabletop_generate.yaml",
         "tabletop_judge.yaml",
@@ -30,6 +32,12 @@ def test_the_recipe_of_an_images_api_parses_and_says_how_many_requests_fly() -> 
     generator = settings["generator"]
     assert generator["class_path"] == "bench.generators_api.ImagesApiGenerator"
     assert settings["batch_size"] >= generator["init_args"]["max_concurrency"]
+
+
+@pytest.mark.parametrize("name", ["edit_compass_judge", "edit_compass_judge_local"])
+def test_the_edit_compass_recipes_parse(name: str) -> None:
+    settings = auto_parser(cli.judge_run).parse_args(["--config", str(CONFIGS / f"{name}.yaml")])
+    assert settings["judge"]["class_path"] == "bench.editcompass.judge.EditCompassJudge"
 
 
 @pytest.mark.slow  # imports diffusers

@@ -159,9 +159,7 @@ def test_averages_of_a_category_are_means_over_its_cases(tables: dict[str, list[
     found = {}
     for row in rows:
         tasks = {name: row[name] for name in TASK_COLUMNS[category]}
-        result = mean_over_cases(
-            tasks, {name: round(1000 * share) for name, share in zip(tasks, shares, strict=True)}
-        )
+        result = mean_over_cases(tasks, {name: round(1000 * share) for name, share in zip(tasks, shares, strict=True)})
         assert result.value is not None
         found[row["model"]] = abs(result.value - float(row[column]))
     assert {model for model, deviation in found.items() if deviation > ROUNDING} == WRONG_AVERAGES[category]
