@@ -23,6 +23,10 @@ def _no_scores(case: Case, scores: Mapping[str, Score]) -> dict[str, Score]:
     return {}
 
 
+def _everywhere(case: Case, metric: str) -> bool:
+    return True
+
+
 def by_task(case: Case) -> dict[str, str]:
     """Group a case by its task alone."""
     return {"task": case.task}
@@ -42,6 +46,8 @@ class Benchmark:
         source: where its cases come from, mostly a command.
         metrics: what its cases may list, by name, with a line about each; empty where they may list anything.
         derived: what `derive` makes, likewise.
+        applies: whether a case can have a value in a metric, judged or derived; a group without such a case is not
+            missing from the metric's mean.
     """
 
     name: str
@@ -52,6 +58,7 @@ class Benchmark:
     source: str = ""
     metrics: Mapping[str, str] = field(default_factory=dict)
     derived: Mapping[str, str] = field(default_factory=dict)
+    applies: Callable[[Case, str], bool] = _everywhere
 
 
 TABLETOP = Benchmark(

@@ -56,9 +56,9 @@ class MetricResult(Cell):
 
     `value` is the mean over items (micro). `groups` has, by kind of group (task, category, ...), a cell per group, and
     `macro` the plain mean of the groups' values, in which a small group counts as much as a large one. `missing` names
-    the groups that have no scored item although the benchmark or this run's cases have them: with one of them gone,
-    `value` and `macro` are partial and not to be compared with whole ones. `seeds` has the mean of each repeat, and
-    `std` their sample standard deviation, None below two repeats.
+    the groups that have no scored item although the benchmark or this run's cases have them and the metric applies
+    there: with one of them gone, `value` and `macro` are partial and not to be compared with whole ones. `seeds` has
+    the mean of each repeat, and `std` their sample standard deviation, None below two repeats.
     """
 
     groups: dict[str, dict[str, Cell]]
@@ -143,13 +143,16 @@ def count_candidates(items: Sequence[Item], candidates: Iterable[Candidate]) -> 
     return dict(sorted(Counter(statuses.get(item, "pending") for item in items).items()))
 
 
-def metric_result(items: Sequence[Item], scores: Mapping[Item, Score], cases: Mapping[str, Case]) -> MetricResult:
+def metric_result(
+    items: Sequence[Item], scores: Mapping[Item, Score], cases: Mapping[str, Case], *, metric: str = ""
+) -> MetricResult:
     """Return the cells of one metric: over all `items`, and over those of each group.
 
     Args:
         items: every item that was to be judged.
         scores: the scores that exist, by item.
         cases: the cases by id.
+        metric: its name, by which benchmarks say where it applies.
     """
     whole = cell(items, scores)
     groups = {
@@ -157,6 +160,7 @@ def metric_result(items: Sequence[Item], scores: Mapping[Item, Score], cases: Ma
         for kind, by_name in grouped(items, {item: cases[item[0]] for item in items}).items()
     }
     expected = _expected_groups(cases.values())
+    applying = grouped([name for name, case in cases.items() if benchmark_of(case).applies(case, metric)], cases)
     known = {
         kind: [part.value for part in by_name.values() if part.value is not None] for kind, by_name in groups.items()
     }
@@ -169,7 +173,7 @@ def metric_result(items: Sequence[Item], scores: Mapping[Item, Score], cases: Ma
             kind: sorted(
                 name
                 for name in {*by_name, *expected.get(kind, ())}
-                if name not in by_name or by_name[name].value is None
+                if name not in by_name or (by_name[name].value is None and name in applying.get(kind, ()))
             )
             for kind, by_name in groups.items()
         },

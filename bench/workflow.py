@@ -281,7 +281,8 @@ def summarize(run: str | Path) -> Results:
         for entry in bench_run.judges():
             scores = _scores(bench_run, verdicts, entry)
             cells = {
-                metric: metric_result(bench_run.items, by_item, bench_run.cases) for metric, by_item in scores.items()
+                metric: metric_result(bench_run.items, by_item, bench_run.cases, metric=metric)
+                for metric, by_item in scores.items()
             }
             judges[entry.name] = JudgeResult(fingerprint=entry.fingerprint, metrics=cells)
         results = Results(

@@ -59,6 +59,16 @@ def exponents_of(case: Case) -> dict[str, float] | None:
     return STYLE_EXPONENTS if case.task == STYLE_TRANSFER else EXPONENTS.get(category_of(case) or "")
 
 
+def applies(case: Case, metric: str) -> bool:
+    """Tell whether a case can have a value in a metric or a dimension; its overall scores are asked for everywhere."""
+    if metric in METRICS.values():
+        return metric in case.metrics or not case.metrics
+    if metric not in DIMENSIONS:
+        return True
+    counts = metric in (exponents_of(case) or DIMENSIONS)
+    return counts and any(applies(case, member) for member in DIMENSIONS[metric])
+
+
 def derive(case: Case, scores: Mapping[str, Score]) -> dict[str, Score]:
     """Return an item's dimensions and its two overall scores.
 
@@ -70,9 +80,8 @@ def derive(case: Case, scores: Mapping[str, Score]) -> dict[str, Score]:
         scores: of the judged metrics.
     """
     exponents = exponents_of(case)
-    applying = [metric for metric in METRICS.values() if metric in case.metrics or not case.metrics]
     members = {
-        dimension: [metric for metric in metrics if metric in applying]
+        dimension: [metric for metric in metrics if applies(case, metric)]
         for dimension, metrics in DIMENSIONS.items()
         if dimension in (exponents or DIMENSIONS)
     }
@@ -128,4 +137,5 @@ EDIT_COMPASS = Benchmark(
     derive=derive,
     groups=groups,
     parts={"category": frozenset(CATEGORIES)},
+    applies=applies,
 )

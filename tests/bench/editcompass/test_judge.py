@@ -267,4 +267,5 @@ def test_the_release_is_imported_generated_judged_and_summarized(tmp_path: Path)
     assert overall.groups["perception"]["complex_paint"].n_total == 4
     assert (metrics["visual_consistency"].n_scored, metrics["visual_consistency"].n_na) == (70, 2)
     assert metrics["world_awareness"].n_scored == 30
+    assert not any(metric.is_partial for metric in metrics.values())
     assert Results.model_validate_json((tmp_path / "run/results.json").read_bytes()) == results

@@ -188,3 +188,22 @@ def test_a_mean_without_one_of_the_categories_is_partial() -> None:
     assert not metric_result(items, scores, cases).is_partial
     without = metric_result(items[:-1], scores, {task: cases[task] for task in list(cases)[:-1]})
     assert without.missing["category"] == ["complex"]
+
+
+def test_a_mean_is_not_partial_for_cases_to_which_its_metric_does_not_apply() -> None:
+    flags = {"add": "IF URC IC VQ", "style_transfer": "IF VQ", "knapsack": "IF WA URC VQ"}
+    cases = {cell.task: case(cell.task, flags.get(cell.task, "IF WA URC IC VQ"), cell.task) for cell in CELLS.values()}
+    items = [(task, 0) for task in cases]
+
+    def missing(metric: str, without: set[str]) -> dict[str, list[str]]:
+        scores = {item: Score(None, "not_applicable") if item[0] in without else Score(3.0) for item in items}
+        return metric_result(items, scores, cases, metric=metric).missing
+
+    nothing: dict[str, list[str]] = {"category": [], "perception": [], "task": []}
+    assert missing("world_awareness", {"add", "style_transfer"}) == nothing
+    assert missing("visual_consistency", {"style_transfer"}) == nothing
+    assert missing("identity_consistency", {"style_transfer", "knapsack"}) == nothing
+    # What a generator did not even try is missing.
+    untried = {cell.task for cell in CELLS.values() if cell.category == "multi_image"}
+    assert missing("overall", untried)["category"] == ["multi_image"]
+    assert missing("visual_consistency", untried | {"style_transfer"})["category"] == ["multi_image"]
