@@ -132,10 +132,23 @@ def _overall(
 
 EDIT_COMPASS = Benchmark(
     NAME,
-    "edits of pictures in 36 tasks of six categories; import the release with "
-    "`gnomon data import edit-compass --from DIR --out DIR`; scored by bench.editcompass.judge.EditCompassJudge",
+    "edits of pictures in 36 tasks of six categories; scored by bench.editcompass.judge.EditCompassJudge",
     derive=derive,
     groups=groups,
     parts={"category": frozenset(CATEGORIES)},
+    source="imported from the release by `gnomon data import edit-compass --from DIR --out DIR`",
+    metrics={
+        "instruction_following": "whether every part of the instruction was done",
+        "world_awareness": "whether the outcome is the one that follows from knowledge or reasoning",
+        "unedited_region_consistency": "whether nothing changed that was not asked for",
+        "identity_consistency": "whether subjects stayed who and what they are",
+        "visual_quality": "whether the picture alone is natural and sound",
+    },
+    derived={
+        "instruction_awareness": "mean of the two that apply: instruction_following, world_awareness",
+        "visual_consistency": "mean of the two that apply: unedited_region_consistency, identity_consistency",
+        "overall": "the paper's weighted geometric mean, or the least of three dimensions where that is at most 1",
+        "overall_official_summary": "the same with the least of all scores, as the released code does",
+    },
     applies=applies,
 )
