@@ -83,7 +83,8 @@ def evaluate(
         limit: only the first so many comparisons.
         seed: of the bootstrap and of the random judge.
     """
-    from rm.evaluate import check_sanity, format_table, more_lines, read_judged, run_evaluation
+    from rm.evaluate import check_sanity, read_judged, run_evaluation
+    from rm.evaluation_text import results_text
     from rm.scorers import make_scorer
 
     margins = [min_margin] if isinstance(min_margin, float) else min_margin or []
@@ -110,7 +111,7 @@ def evaluate(
     results = run_evaluation(
         scorer, items, data=data, out=out, config=config, seed=seed, min_margins=margins, against=against, sanity=sanity
     )
-    print("\n".join([format_table(results), *more_lines(results)]))
+    print(results_text(results))
     print(f"written to {Path(out) / 'results.json'}")
     check_sanity(results)
 

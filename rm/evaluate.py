@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -19,12 +19,14 @@ from gnomon.hashing import file_hash, stable_hash
 from gnomon.jsonl import read_records
 from gnomon.progress import track
 from gnomon.runs import SAMPLES, RunFolder
-from gnomon.statistics import mcnemar, paired_difference
+from rm.averages import average_figures
+from rm.comparing import paired_accuracy
 from rm.controls import CONTROLS, control_differences
 from rm.metrics import pair_figures
 from rm.rankings import ranking_figures
 from rm.sanity import blind_spots, react, spoil
 from rm.scorers import (
+    ControlScorer,
     JudgedComparison,
     PairSample,
     PairScorer,
@@ -33,7 +35,7 @@ from rm.scorers import (
     read_judged,
 )
 
-__all__ = ["format_table", "read_judged", "run_evaluation"]
+__all__ = ["check_sanity", "read_judged", "run_evaluation"]
 
 COMPARISONS_AT_ONCE = 16
 _SAMPLES_VERSION = 1  # raised when the meaning of a sample changes, so that no run mixes two meanings
@@ -101,13 +103,23 @@ def run_evaluation(
             "not_applicable": _not_applicable(items, scorer.dimensions),
             "statuses": dict(Counter(sample.status for sample in samples)),
             "dimensions": {
-                name: _tables([s for s in samples if s.dimension == name], min_margins, seed) for name in dimensions
+                name: _tables([s for s in samples if s.dimension == name], items, min_margins, seed)
+                for name in dimensions
+            },
+            "average": _averages(samples, items, scorer.dimensions, seed),
+            "tasks": {
+                task: _averages(_of(samples, members), members, scorer.dimensions, seed)
+                for task, members in _by_task(items).items()
             },
         }
         results["rankings"] = {
             name: ranking_figures((s for s in samples if s.dimension == name), seed=seed) for name in dimensions
         }
         results["baselines"] = _baselines(items, dimensions, seed)
+        results["baseline_averages"] = {
+            control: _averages(_control_samples(control, items, dimensions, seed), items, scorer.dimensions, seed)
+            for control in CONTROLS
+        }
         if consistency := _swap_consistency(samples):
             results["swap_consistency"] = consistency
         if sanity:
@@ -115,7 +127,7 @@ def run_evaluation(
             spoilt = spoil(items, Path(data), run.path / "sanity", limit=sanity)
             results["sanity"] = react(scorer.judge, spoilt, Path(data), metrics=dimensions, seed=seed)
         if against is not None:
-            results["against"] = {"run": str(against), "strict": _against(samples, Path(against), seed)}
+            results["against"] = {"run": str(against), **_against(samples, Path(against), seed)}
         run.write_json("results.json", results)
     return results
 
@@ -136,11 +148,45 @@ def _not_applicable(items: Sequence[JudgedComparison], known: Sequence[str]) -> 
     return dict(Counter(name for item in items for pair in item.pairs for name in pair.labels if name not in known))
 
 
-def _tables(samples: Sequence[PairSample], min_margins: Sequence[float], seed: int) -> dict[str, Any]:
-    """Return the figures of one dimension: over all pairs, and over those at least so far apart."""
+def _by_task(items: Sequence[JudgedComparison]) -> dict[str, list[JudgedComparison]]:
+    """Return the comparisons of each task, in order of first appearance; those without one are in none."""
+    found: dict[str, list[JudgedComparison]] = {}
+    for item in items:
+        if item.comparison.task is not None:
+            found.setdefault(item.comparison.task, []).append(item)
+    return found
+
+
+def _of(samples: Sequence[PairSample], items: Sequence[JudgedComparison]) -> list[PairSample]:
+    ids = {item.comparison.id for item in items}
+    return [sample for sample in samples if sample.comparison_id in ids]
+
+
+def _averages(
+    samples: Sequence[PairSample], items: Sequence[JudgedComparison], known: Sequence[str], seed: int
+) -> dict[str, Any]:
+    """Return the averages over dimensions, with those of `items` that a judge of `known` ones does not have."""
+    missing = [name for name in judged_dimensions(items) if name not in known]
+    return average_figures(samples, missing=missing, seed=seed)
+
+
+def _control_samples(
+    control: str, items: Sequence[JudgedComparison], dimensions: Sequence[str], seed: int
+) -> list[PairSample]:
+    scorer = ControlScorer(control, items, judged_dimensions(items), seed=seed)
+    return [sample for sample in scorer.samples(items) if sample.dimension in dimensions]
+
+
+def _tables(
+    samples: Sequence[PairSample], items: Sequence[JudgedComparison], min_margins: Sequence[float], seed: int
+) -> dict[str, Any]:
+    """Return the figures of one dimension: over all pairs, over those at least so far apart, and by task."""
     tables = {"all": _figures(samples, seed)}
     for margin in min_margins:
         tables[f"margin>={margin:g}"] = _figures([s for s in samples if (s.margin or 0.0) >= margin], seed)
+    for task, members in _by_task(items).items():
+        if found := _of(samples, members):
+            tables[f"task={task}"] = _figures(found, seed)
     return tables
 
 
@@ -152,22 +198,13 @@ def _figures(samples: Sequence[PairSample], seed: int) -> dict[str, Any]:
 
 
 def _against(samples: Sequence[PairSample], other: Path, seed: int) -> dict[str, Any]:
-    """Return, per dimension, this judge's strict accuracy minus the other's on the pairs that both scored."""
-    theirs = {sample.key: sample for sample in read_records(other / SAMPLES, PairSample)}
-    rows: dict[str, list[tuple[bool, bool, str]]] = {}
-    for sample in samples:
-        paired = theirs.get(sample.key)
-        if paired is None or sample.label == 0 or sample.correct is None or paired.correct is None:
-            continue
-        rows.setdefault(sample.dimension, []).append((paired.correct, sample.correct, sample.group_id))
-    if not rows:
+    """Return this judge's accuracy minus the other's on the pairs that both scored: strict, and by the tie rule."""
+    theirs = read_records(other / SAMPLES, PairSample)
+    strict = paired_accuracy(theirs, samples, decided_only=True, seed=seed)["dimensions"]
+    by_tie_rule = paired_accuracy(theirs, samples, seed=seed)
+    if by_tie_rule["average"] is None:
         raise UserError(f"expected a run on the same pairs in {other}, it has none of them; choose another --against")
-    compared = {}
-    for name, triples in rows.items():
-        before, after, groups = zip(*triples, strict=True)
-        difference = paired_difference(np.array(before, float), np.array(after, float), groups, seed=seed)
-        compared[name] = {**vars(difference), "mcnemar": vars(mcnemar(before, after))}
-    return compared
+    return {"strict": strict, "tie_rule": by_tie_rule}
 
 
 def _baselines(items: Sequence[JudgedComparison], dimensions: Sequence[str], seed: int) -> dict[str, dict[str, Any]]:
@@ -193,58 +230,6 @@ def _swap_consistency(samples: Sequence[PairSample]) -> dict[str, dict[str, Any]
         if sample.consistent is not None:
             asked.setdefault(sample.dimension, []).append(sample.consistent)
     return {name: {"n": len(values), "share": sum(values) / len(values)} for name, values in asked.items()}
-
-
-def format_table(results: dict[str, Any]) -> str:
-    """Return the figures as lines for a terminal, one per dimension and restriction."""
-    header = ("dimension", "pairs", "n", "strict", "95 %", "half", "ties", "tie rule", "ece", "failed")
-    lines = [header]
-    for name, tables in results["dimensions"].items():
-        for restriction, figures in tables.items():
-            interval = _interval(figures)
-            shares = [_share(figures.get(key)) for key in ("half_credit", "tie_rate", "tie_rule", "ece")]
-            strict, failures = _share(figures["strict"]), str(figures["failures"])
-            lines.append((name, restriction, str(figures["n"]), strict, interval, *shares, failures))
-    for control, by_name in results.get("baselines", {}).items():
-        for name, figures in by_name.items():
-            cells = (str(figures["n"]), _share(figures["strict"]), _interval(figures))
-            lines.append((name, f"({control})", *cells, "", "", _share(figures["tie_rule"]), "", ""))
-    widths = [max(len(line[column]) for line in lines) for column in range(len(header))]
-    return "\n".join("  ".join(cell.ljust(width) for cell, width in zip(line, widths, strict=True)) for line in lines)
-
-
-def _interval(figures: Mapping[str, Any]) -> str:
-    low, high = figures["ci_low"], figures["ci_high"]
-    return "-" if low is None else f"{low:.3f}..{high:.3f}"
-
-
-def _share(value: float | None) -> str:
-    return "-" if value is None else f"{value:.3f}"
-
-
-def more_lines(results: dict[str, Any]) -> list[str]:
-    """Return what stands below the table: the other judge, whole rankings, both orders, the sanity set."""
-    lines = [
-        f"{name}: {row['value']:+.3f} against {results['against']['run']}"
-        + ("" if row["ci_low"] is None else f" ({row['ci_low']:+.3f}..{row['ci_high']:+.3f})")
-        + f", n {row['n']}; McNemar {row['mcnemar']['only_second']} : {row['mcnemar']['only_first']}"
-        + ("" if row["mcnemar"]["p_value"] is None else f", p {row['mcnemar']['p_value']:.2g}")
-        for name, row in results.get("against", {}).get("strict", {}).items()
-    ]
-    lines += [
-        f"{name}: {_share(row['right'])} of {row['n']} rankings of {size} are right as a whole ({_interval(row)})"
-        for name, by_size in results.get("rankings", {}).items()
-        for size, row in by_size.items()
-        if int(size) > 2 and row["n"]
-    ]
-    lines += [
-        f"{name}: both orders agree on {row['share']:.3f} of {row['n']} pairs"
-        for name, row in results.get("swap_consistency", {}).items()
-    ]
-    for name, by_kind in results.get("sanity", {}).items():
-        shown = ", ".join(f"{kind} {_share(row['lower'])} (n {row['n']})" for kind, row in by_kind.items())
-        lines.append(f"{name}: share of spoilt edits that score lower: {shown}")
-    return lines
 
 
 def check_sanity(results: dict[str, Any]) -> None:

@@ -13,7 +13,7 @@ from gnomon.datasets import read_comparisons
 from gnomon.errors import UserError
 from gnomon.images import load_image
 from rm.cli import evaluate
-from rm.evaluate import format_table, read_judged, run_evaluation
+from rm.evaluate import read_judged, run_evaluation
 from rm.judge import RewardModelJudge
 from rm.reward_model import RewardModel
 from rm.scorers import JudgedComparison, PairSample, PointwiseScorer
@@ -136,6 +136,11 @@ def test_an_unreadable_candidate_is_a_count_and_hurts_no_other_pair(
     assert results["statuses"] == {"unreadable_image": 2 * 4, "ok": 4 * 4}
     figures = results["dimensions"]["overall"]["all"]
     assert (figures["n"], figures["failures"]) == (4, 2)
+    average = results["average"]
+    assert average["failures"] == 8
+    dropped, wrong = average["failed_dropped"]["micro"], average["failed_wrong"]["micro"]
+    assert (dropped["n"], wrong["n"]) == (16, 24)
+    assert wrong["value"] == pytest.approx(dropped["value"] * 16 / 24)
     failed = [sample for sample in _samples(tmp_path / "run") if sample["status"] != "ok"]
     assert {sample["pair_id"] for sample in failed} == {"c0-0:0-1", "c0-0:1-2"}
     assert all(sample["difference"] is None and sample["correct"] is None for sample in failed)
@@ -156,6 +161,9 @@ def test_two_judges_are_compared_on_their_common_pairs(
     assert difference["value"] == pytest.approx(own - other)
     assert difference["n"] == 24
     assert difference["ci_low"] <= difference["value"] <= difference["ci_high"]
+    micro = [_results(tmp_path / run)["average"]["failed_dropped"]["micro"]["value"] for run in ("a", "first")]
+    average = results["against"]["tie_rule"]["average"]
+    assert (average["value"], average["n"]) == (pytest.approx(micro[0] - micro[1]), 24 * 4)
     elsewhere = write_comparisons(tmp_path / "elsewhere", 2, seed=9)
     evaluate(judge="random", data=str(elsewhere), out=str(tmp_path / "other"))
     with pytest.raises(UserError, match="same pairs"):
@@ -171,6 +179,8 @@ def test_dimensions_that_the_judge_lacks_are_counted(
     results = run_evaluation(scorer, read_judged(root), data=root, out=tmp_path / "run", config={})
     assert list(results["dimensions"]) == ["overall"]
     assert results["not_applicable"] == {"instruction_awareness": 6, "visual_consistency": 6, "visual_quality": 6}
+    assert results["average"]["missing_dimensions"] == ["instruction_awareness", "visual_consistency", "visual_quality"]
+    assert results["average"]["failed_dropped"]["micro"]["n"] == 6
     taste = RewardModelJudge(RewardModel.from_base(base_folder, dimensions=["taste"]))
     with pytest.raises(UserError, match="nothing to compare"):
         run_evaluation(PointwiseScorer(taste, root), read_judged(root), data=root, out=tmp_path / "no", config={})
@@ -189,21 +199,6 @@ def test_a_limit_takes_the_first_comparisons(write_comparisons: Write, tmp_path:
     assert _results(tmp_path / "run")["num_comparisons"] == 2
     with pytest.raises(UserError, match="there are none"):
         evaluate(judge="random", data=str(root), out=str(tmp_path / "none"), limit=0)
-
-
-def test_the_table_shows_what_is_unknown_as_a_dash() -> None:
-    figures = {
-        "n": 0,
-        "failures": 2,
-        "strict": None,
-        "half_credit": None,
-        "tie_rate": None,
-        "tie_rule": None,
-        "ci_low": None,
-        "ci_high": None,
-    }
-    line = format_table({"dimensions": {"overall": {"all": figures}}}).splitlines()[1]
-    assert line.split() == ["overall", "all", "0", "-", "-", "-", "-", "-", "-", "2"]
 
 
 def test_baselines_stand_beside_every_judge(write_comparisons: Write, tmp_path: Path) -> None:
@@ -259,3 +254,30 @@ def test_mcnemar_stands_beside_the_paired_difference(write_comparisons: Write, t
     test = row["mcnemar"]
     assert row["value"] == pytest.approx((test["only_second"] - test["only_first"]) / row["n"])
     assert 0 < test["p_value"] <= 1
+
+
+def test_averages_and_tasks_stand_beside_the_dimensions(
+    write_comparisons: Write, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    root = write_comparisons(tmp_path / "data", 8)
+    lines = [json.loads(line) for line in (root / "comparisons.jsonl").read_text().splitlines()]
+    for number, line in enumerate(lines):
+        line["task"] = None if number == 7 else "add" if number % 2 else "remove"
+    (root / "comparisons.jsonl").write_text("".join(f"{json.dumps(line)}\n" for line in lines))
+    evaluate(judge="random", data=str(root), out=str(tmp_path / "run"))
+    results, samples = _results(tmp_path / "run"), _samples(tmp_path / "run")
+    micro = results["average"]["failed_dropped"]["micro"]
+    assert micro["value"] == pytest.approx(sum(sample["correct"] for sample in samples) / len(samples))
+    assert (micro["n"], micro["num_groups"]) == (8 * 3 * 4, 4)
+    assert list(results["tasks"]) == ["remove", "add"]
+    names = {line["id"]: line["task"] for line in lines}
+    for task, count in (("remove", 4), ("add", 3)):
+        right = [sample["correct"] for sample in samples if names[sample["comparison_id"]] == task]
+        figures = results["tasks"][task]["failed_wrong"]["micro"]
+        assert (figures["value"], figures["n"]) == (pytest.approx(sum(right) / len(right)), count * 3 * 4)
+        assert results["dimensions"]["overall"][f"task={task}"]["n"] == count * 3
+    baseline = results["baseline_averages"]["random"]
+    assert baseline["failed_dropped"]["micro"] == pytest.approx(micro)
+    printed = capsys.readouterr().out
+    assert "task=remove" in printed
+    assert "failed wrong" in printed
