@@ -14,7 +14,8 @@ def fit(argv: list[str]) -> None:
     Flags beside LightningCLI's: `--out DIR` (required), `--tracker csv|tensorboard|wandb`. Run again with the same
     command, it goes on from the last checkpoint, or says that it is finished. The best checkpoint by strict pair
     accuracy on the validation folder (in `overall`, or the mean of all dimensions where nothing is decided in it) is
-    written as a reward model to `DIR/model`.
+    written as a reward model to `DIR/model`. The validation folder is `--data.validation`, or an import of
+    EditReward-Compass as `--data.editreward_compass`.
 
     Args:
         argv: the arguments after `gnomon rm fit`.

@@ -28,6 +28,9 @@ from rm.prompt import PromptEncoder
 
 RowKey = tuple[str, tuple[Path, ...], Path]
 
+EDITREWARD_COMPASS = "EditReward-Compass"
+"""What an import of the benchmark writes as the source of its comparisons."""
+
 
 @dataclass
 class PairBatch:
@@ -315,12 +318,44 @@ class ResumableLoader(DataLoader[Item]):
         self.position = state["position"]
 
 
+def validation_folder(validation: str | None, editreward_compass: str | None) -> Path:
+    """Return the folder that chooses the checkpoint: the one of the two that is given.
+
+    Raises:
+        UserError: for both, or neither of them.
+    """
+    folder = editreward_compass if validation is None else validation
+    if folder is None:
+        raise UserError(
+            "expected a folder to choose the checkpoint by, got none; give data.validation, or data.editreward_compass "
+            "with the imported benchmark"
+        )
+    if validation is not None and editreward_compass is not None:
+        raise UserError(
+            "expected one folder to choose the checkpoint by, got data.validation and data.editreward_compass; set one "
+            "of them to null, and measure the judge on the other with `gnomon rm eval`"
+        )
+    return Path(folder)
+
+
+def _check_source(folder: Path, comparisons: Sequence[Comparison], source: str) -> None:
+    """Refuse a folder that holds something else than the imported `source`."""
+    others = [comparison for comparison in comparisons if comparison.source != source]
+    if others:
+        raise UserError(
+            f"expected nothing but {source} in data.editreward_compass, {len(others)} comparisons of {folder} have "
+            f"another source ({others[0].id!r}: {others[0].source}); make the folder with `gnomon data import "
+            "editreward-compass`, or give it as data.validation"
+        )
+
+
 class ComparisonsDataModule(LightningDataModule):
     """Training and validation folders with `comparisons.jsonl`; pictures may differ per side, references are shared.
 
     Args:
         train: folder with the comparisons to learn from.
-        validation: folder with those that choose the checkpoint.
+        validation: folder with those that choose the checkpoint; left out with editreward_compass.
+        editreward_compass: folder of the imported EditReward-Compass, which then chooses the checkpoint.
         encoder: makes the model's inputs; the command line takes it from the model.
         dimensions: the model's dimensions; the command line takes them from the model.
         share_prefix: whether the model reads a comparison's references and instruction once; the command line takes
@@ -336,9 +371,10 @@ class ComparisonsDataModule(LightningDataModule):
     def __init__(
         self,
         train: str,
-        validation: str,
         encoder: PromptEncoder,
         dimensions: Sequence[str],
+        validation: str | None = None,
+        editreward_compass: str | None = None,
         share_prefix: bool = False,
         batch_size: int = 8,
         validation_batch_size: int = 16,
@@ -347,7 +383,8 @@ class ComparisonsDataModule(LightningDataModule):
         seed: int = 0,
     ) -> None:
         super().__init__()
-        self.folders = {"train": Path(train), "validation": Path(validation)}
+        self.folders = {"train": Path(train), "validation": validation_folder(validation, editreward_compass)}
+        self.benchmark = EDITREWARD_COMPASS if editreward_compass is not None else None
         self.encoder, self.dimensions, self.share_prefix = encoder, tuple(dimensions), share_prefix
         self.batch_sizes = {"train": batch_size, "validation": validation_batch_size}
         self.num_workers, self.language, self.seed = num_workers, language, seed
@@ -357,14 +394,17 @@ class ComparisonsDataModule(LightningDataModule):
         """Read both folders, so that whatever is wrong with them ends the run before its first step.
 
         Raises:
-            UserError: for a missing folder or picture, a broken line, a folder without usable judgements, or a
-                comparison that is in both folders.
+            UserError: for a missing folder or picture, a broken line, a folder without usable judgements, a comparison
+                that is in both folders, or another set than EditReward-Compass where that is expected.
         """
         for name, folder in self.folders.items():
             if name not in self.datasets:
+                comparisons = read_comparisons(folder)
+                if name == "validation" and self.benchmark is not None:
+                    _check_source(folder, comparisons, self.benchmark)
                 self.datasets[name] = ComparisonDataset(
                     folder,
-                    read_comparisons(folder),
+                    comparisons,
                     self.dimensions,
                     language=self.language,
                     swap_seed=self.seed if name == "train" else None,

@@ -17,7 +17,7 @@ from gnomon.sharding import gathered
 from gnomon.tracking import make_logger
 from gnomon.training import CHECKPOINTS, LAST, TrainingCommandLine, is_finished, run_folder_of_rank_zero
 from rm.callbacks import KeepBest, SaveCheckpoint
-from rm.data import ComparisonsDataModule
+from rm.data import ComparisonsDataModule, validation_folder
 from rm.module import RewardModule
 
 BEST, MODEL = "best.ckpt", "model"
@@ -121,7 +121,9 @@ def train(argv: list[str]) -> None:
     command_line = parse(argv)
     config, out = command_line.resolved_config(), command_line.out
     # Pictures are not hashed: a real training set holds more of them than anyone wants to read twice.
-    inputs = {name: file_hash(Path(config["data"][name]) / COMPARISONS) for name in ("train", "validation")}
+    data = config["data"]
+    folders = {"train": data["train"], "validation": validation_folder(data["validation"], data["editreward_compass"])}
+    inputs = {name: file_hash(Path(folder) / COMPARISONS) for name, folder in folders.items()}
     if is_finished(out, command=COMMAND, config=config, inputs=inputs):
         print(f"{out} is finished: the reward model is in {out / MODEL}")
         return
@@ -162,7 +164,7 @@ def _save_best(command_line: RewardCommandLine, run: RunFolder) -> None:
         run.path / MODEL,
         notes={
             "training data": command_line.datamodule.folders["train"],
-            "validation data": command_line.datamodule.folders["validation"],
+            "validation data": _validation_in_words(command_line.datamodule),
             "loss": _loss_in_words(command_line.model),
             "steps": f"{results['step']} (the best of {results['steps']})",
             "strict pair accuracy on the validation data": accuracy,
@@ -171,6 +173,13 @@ def _save_best(command_line: RewardCommandLine, run: RunFolder) -> None:
     run.write_json("results.json", results)
     print(f"best of {results['steps']} steps is step {results['step']}: {accuracy}")
     print(f"the reward model is in {run.path / 'model'}")
+
+
+def _validation_in_words(data: ComparisonsDataModule) -> str:
+    folder = str(data.folders["validation"])
+    if data.benchmark is None:
+        return folder
+    return f"{data.benchmark} ({folder}); figures on {data.benchmark} are those of the checkpoint that is best on it"
 
 
 def _loss_in_words(module: RewardModule) -> str:

@@ -31,9 +31,9 @@ DIMENSIONS = ("instruction_awareness", "visual_quality", "overall", "visual_cons
 def _module(model: RewardModel, train: Path, validation: Path, **options: object) -> ComparisonsDataModule:
     return ComparisonsDataModule(
         str(train),
-        str(validation),
         model.encoder,
         model.dimensions,
+        validation=str(validation),
         **options,  # type: ignore[arg-type]
     )
 

@@ -47,7 +47,7 @@ def _fit(
     module: RewardModule, train: Path, validation: Path, folder: Path, **options: Any
 ) -> tuple[Trainer, ComparisonsDataModule]:
     data = ComparisonsDataModule(
-        str(train), str(validation), module.reward_model.encoder, module.dimensions, batch_size=4
+        str(train), module.reward_model.encoder, module.dimensions, validation=str(validation), batch_size=4
     )
     trainer = Trainer(
         default_root_dir=folder,

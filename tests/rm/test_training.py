@@ -15,6 +15,7 @@ from safetensors.torch import load_file
 from gnomon.cli import main
 from gnomon.datasets import COMPARISONS, read_comparisons, write_records
 from gnomon.training import run_folder_of_rank_zero
+from rm.data import EDITREWARD_COMPASS
 from rm.module import RewardModule
 from rm.reward_model import RewardModel
 from rm.training import COMMAND, parse
@@ -164,6 +165,13 @@ def test_what_is_wrong_is_said_before_a_folder_is_made(
         (["--trainer.accumulate_grad_batches=2", "--trainer.val_check_interval=0.5"], "got 0.5", 1),
         (["--trainer.accumulate_grad_batches=2", "--trainer.limit_train_batches=3"], "trainer.limit_train_batches", 1),
         (["--model.loss=bradley_terry"], "for visual_quality (", 1),
+        (["--data.validation=null"], "got none; give data.validation, or data.editreward_compass", 1),
+        ([f"--data.editreward_compass={tmp_path / 'validation'}"], "got data.validation and data.editreward_comp", 1),
+        (
+            ["--data.validation=null", f"--data.editreward_compass={tmp_path / 'validation'}"],
+            "expected nothing but EditReward-Compass in data.editreward_compass, 4 comparisons of",
+            1,
+        ),
     ]
     for extra, message, code in cases:
         assert main([*arguments, f"--out={out}", *extra]) == code
@@ -278,3 +286,19 @@ def test_the_seed_reaches_model_and_data(arguments: list[str], tmp_path: Path) -
         assert json.loads((out / "manifest.json").read_text())["seed"] == seed
     first, second = _weights(tmp_path / "1"), _weights(tmp_path / "2")
     assert not any(torch.equal(first[name], second[name]) for name in first if "lora_A" in name or name == "weight")
+
+
+def test_the_benchmark_chooses_where_it_is_given_and_the_model_card_says_so(
+    arguments: list[str], tmp_path: Path
+) -> None:
+    folder = tmp_path / "validation"
+    _leave_out(folder, "overall")  # the benchmark has no such dimension
+    comparisons = read_comparisons(folder)
+    named = [comparison.model_copy(update={"source": EDITREWARD_COMPASS}) for comparison in comparisons]
+    write_records(folder / COMPARISONS, named)
+    flags = [flag for flag in arguments if not flag.startswith("--data.validation")]
+    out = tmp_path / "run"
+    assert main([*flags, f"--data.editreward_compass={folder}", f"--out={out}"]) == 0
+    assert json.loads((out / "results.json").read_text())["validation"]["visual_consistency"]["n"] == 12
+    card = (out / "model" / "README.md").read_text()
+    assert f"validation data: EditReward-Compass ({folder}); figures on EditReward-Compass are those of the" in card
