@@ -240,3 +240,34 @@ def agreement(
     write_agreement(out, groups)
     print(agreement_text(groups))
     print(f"written to {out}")
+
+
+def compare_judges(argv: list[str]) -> None:
+    """Put evaluations of `gnomon rm eval` on the same pairs side by side: comparison.json, table.csv and report.html.
+
+    Args:
+        argv: the arguments after `gnomon rm compare`.
+
+    Raises:
+        UserError: see :func:`bench.judges.workflow.compare_judges`.
+        SystemExit: with 2 for a wrong command line.
+    """
+    from jsonargparse import ArgumentParser
+
+    from bench.judges.workflow import compare_judges as run_comparison
+    from gnomon.cli import underscored
+
+    parser = ArgumentParser(
+        prog="gnomon rm compare",
+        description="Compare judges that were evaluated on the same pairs.",
+        allow_abbrev=False,
+    )
+    parser.add_argument("--runs", type=Path, nargs="+", required=True, help="run folders of `gnomon rm eval`")
+    parser.add_argument("--out", type=Path, required=True, help="folder of its own for the comparison")
+    parser.add_argument("--about", type=Path | None, help="CSV file: run,family,parameters,thinking,rubrics")
+    parser.add_argument("--against", type=str | None, help="the run to test the others against; the best by default")
+    parser.add_argument("--seed", type=int, default=0, help="of the bootstrap and of the random judge")
+    given = parser.parse_args(underscored(argv))
+    text, page = run_comparison(given.runs, given.out, about=given.about, against=given.against, seed=given.seed)
+    print(text)
+    print(f"written to {page}")

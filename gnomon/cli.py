@@ -61,6 +61,7 @@ COMMANDS: dict[tuple[str, ...], Command] = {
     ("rm", "fit"): Command("rm.cli:fit", "train a reward model on comparisons", takes_argv=True),
     ("rm", "think"): Command("rm.cli:think", "train a judge that thinks before it answers", takes_argv=True),
     ("rm", "eval"): Command("rm.cli:evaluate", "measure pair accuracy of a judge, with intervals"),
+    ("rm", "compare"): Command("bench.cli:compare_judges", "put evaluations side by side, paired", takes_argv=True),
     ("rm", "merge"): Command("rm.cli:merge", "write a reward model with its adapter merged into the base"),
     ("rm", "serve"): Command("rm.cli:serve", "serve a judge or a vision-language model over HTTP"),
     ("rm", "parse"): Command("rm.cli:parse", "read saved replies of a judge again, without a model"),

@@ -8,7 +8,9 @@ from typing import Any
 import numpy as np
 
 from gnomon.statistics import mcnemar, paired_difference
-from rm.scorers import PairSample
+from rm.controls import control_differences
+from rm.pairs import Pair
+from rm.scorers import PairSample, predicted
 
 _Couple = tuple[PairSample, PairSample]
 
@@ -59,3 +61,28 @@ def _row(couples: Sequence[_Couple], failed_wrong: bool, seed: int) -> dict[str,
     groups = np.array([sample.group_id for _, sample in kept], dtype=np.str_)
     difference = paired_difference(first.astype(float), second.astype(float), groups, seed=seed)
     return {**vars(difference), "left_out": len(couples) - len(kept), "mcnemar": vars(mcnemar(first, second))}
+
+
+def control_samples(name: str, samples: Sequence[PairSample], *, seed: int = 0) -> list[PairSample]:
+    """Return what a control judge says about the pairs and dimensions that another judge was asked about.
+
+    Args:
+        name: of the control judge, see :mod:`rm.controls`.
+        samples: of the other judge, each pair and dimension once.
+        seed: of the random judge.
+    """
+    labels: dict[str, dict[str, int]] = {}
+    for sample in samples:
+        labels.setdefault(sample.pair_id, {})[sample.dimension] = sample.label
+    pairs = {
+        sample.pair_id: Pair(sample.pair_id, sample.group_id, sample.first, sample.second, labels[sample.pair_id], {})
+        for sample in samples
+    }
+    dimensions = list(dict.fromkeys(sample.dimension for sample in samples))
+    said = dict(zip(pairs, control_differences(name, [*pairs.values()], dimensions, seed=seed), strict=True))
+    answers = [(sample, said[sample.pair_id][sample.dimension]) for sample in samples]
+    nothing_else = {"scores": None, "status": "ok", "reason": None, "consistent": None}
+    return [
+        sample.model_copy(update={**nothing_else, "difference": answer, "correct": predicted(answer) == sample.label})
+        for sample, answer in answers
+    ]

@@ -20,13 +20,12 @@ from gnomon.jsonl import read_records
 from gnomon.progress import track
 from gnomon.runs import SAMPLES, RunFolder
 from rm.averages import average_figures
-from rm.comparing import paired_accuracy
+from rm.comparing import control_samples, paired_accuracy
 from rm.controls import CONTROLS, control_differences
 from rm.metrics import pair_figures
 from rm.rankings import ranking_figures
 from rm.sanity import blind_spots, react, spoil
 from rm.scorers import (
-    ControlScorer,
     JudgedComparison,
     PairSample,
     PairScorer,
@@ -117,7 +116,7 @@ def run_evaluation(
         }
         results["baselines"] = _baselines(items, dimensions, seed)
         results["baseline_averages"] = {
-            control: _averages(_control_samples(control, items, dimensions, seed), items, scorer.dimensions, seed)
+            control: _averages(control_samples(control, samples, seed=seed), items, scorer.dimensions, seed)
             for control in CONTROLS
         }
         if consistency := _swap_consistency(samples):
@@ -168,13 +167,6 @@ def _averages(
     """Return the averages over dimensions, with those of `items` that a judge of `known` ones does not have."""
     missing = [name for name in judged_dimensions(items) if name not in known]
     return average_figures(samples, missing=missing, seed=seed)
-
-
-def _control_samples(
-    control: str, items: Sequence[JudgedComparison], dimensions: Sequence[str], seed: int
-) -> list[PairSample]:
-    scorer = ControlScorer(control, items, judged_dimensions(items), seed=seed)
-    return [sample for sample in scorer.samples(items) if sample.dimension in dimensions]
 
 
 def _tables(

@@ -178,14 +178,15 @@ def pair_sample(
         margin=pair.margins[dimension],
         scores=scores,
         difference=difference,
-        correct=None if difference is None else _predicted(difference) == label,
+        correct=None if difference is None else predicted(difference) == label,
         status=status,
         reason=reason,
         consistent=consistent,
     )
 
 
-def _predicted(difference: float) -> int:
+def predicted(difference: float) -> int:
+    """Return the label that a judge's difference stands for: 1, -1, or 0 for a tie."""
     return 0 if abs(difference) < TIE_THRESHOLD else int(math.copysign(1, difference))
 
 

@@ -16,7 +16,7 @@ import numpy as np
 from matplotlib import rc_context
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure as Drawing
-from matplotlib.ticker import MaxNLocator
+from matplotlib.ticker import MaxNLocator, NullLocator
 
 from gnomon.hashing import stable_hash
 
@@ -52,8 +52,8 @@ class Bar:
 
 
 @_in_our_style
-def plot_curves(series: Sequence[Series], *, title: str, x_label: str, y_label: str) -> str:
-    """Draw curves with their bands.
+def plot_curves(series: Sequence[Series], *, title: str, x_label: str, y_label: str, logarithmic: bool = False) -> str:
+    """Draw curves with their bands; `logarithmic` puts equal ratios of x (> 0) equally far apart.
 
     Raises:
         ValueError: for no series, or lengths that differ within one.
@@ -70,7 +70,12 @@ def plot_curves(series: Sequence[Series], *, title: str, x_label: str, y_label: 
             axes.fill_between(x, _numbers(one.low), _numbers(one.high), color=colour, alpha=0.18, linewidth=0)
         style = LINE_STYLES[position % len(LINE_STYLES)]
         axes.plot(x, y, style, color=colour, label=one.label, linewidth=1.8, marker="o", markersize=3)
-    if all(float(value).is_integer() for one in series for value in one.x):
+    if logarithmic:
+        axes.set_xscale("log")
+        known = sorted({float(value) for one in series for value in one.x})
+        axes.set_xticks(known, [f"{value:g}" for value in known])
+        axes.xaxis.set_minor_locator(NullLocator())
+    elif all(float(value).is_integer() for one in series for value in one.x):
         axes.xaxis.set_major_locator(MaxNLocator(integer=True))
     _legend(figure, len(series))
     return _svg(figure, title)

@@ -203,7 +203,7 @@ def test_half_a_command_shows_the_help_and_is_an_error(capsys: pytest.CaptureFix
         ),
         (["--helpp"], "error: unknown command: '--helpp'. Valid: demo, data, rm, rl, bench. See `gnomon --help`."),
         (["rm", "evil"], "error: unknown verb of 'rm': 'evil'. Did you mean 'eval'? Valid: fit, think, eval, "
-                         "merge, serve, parse. See `gnomon rm --help`."),
+                         "compare, merge, serve, parse. See `gnomon rm --help`."),
     ],
 )  # fmt: skip
 def test_an_unknown_noun_or_verb_is_named_with_the_nearest(
