@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import re
 import xml.etree.ElementTree as ElementTree
 from collections.abc import Callable
@@ -67,3 +68,14 @@ def test_nothing_to_draw_is_refused(draw: Callable[[], str]) -> None:
 def test_curves_with_unequal_lengths_are_refused() -> None:
     with pytest.raises(ValueError, match="got 2 and 1"):
         plot_curves([Series("a", [0, 1], [0])], title="t", x_label="x", y_label="y")
+
+
+def test_sizes_are_ticked_as_they_are_on_a_logarithmic_axis() -> None:
+    svg = plot_curves(
+        [Series("family", [0.8, 8, 235], [0.4, 0.5, 0.6])], title="t", x_label="x", y_label="y", logarithmic=True
+    )
+    assert [text for text in texts(svg) if text in ("0.8", "8", "235")] == ["0.8", "8", "235"]
+    places = [float(place) for place in re.findall(r'<use [^>]*x="([\d.]+)" y="[\d.]+"', svg)][:3]
+    assert (places[1] - places[0]) / (places[2] - places[1]) == pytest.approx(
+        math.log(10) / math.log(235 / 8), rel=0.01
+    )
