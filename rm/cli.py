@@ -52,6 +52,7 @@ def evaluate(
     out: str,
     min_margin: float | list[float] | None = None,
     against: str | None = None,
+    rubrics: str | None = None,
     sanity: int = 0,
     base: str | None = None,
     template: str | None = None,
@@ -74,6 +75,8 @@ def evaluate(
         out: run folder.
         min_margin: also give figures for pairs at least this far apart; one number or a list.
         against: run folder of another judge on the same data, for the paired difference of accuracies.
+        rubrics: forms of rubrics to ask with, separated by commas, such as ours,viescore-style; each is evaluated in
+            OUT/NAME, and those after the first are compared with it.
         sanity: also spoil the edits of so many comparisons (black, blurred, foreign, ...); a judge that some kind of it
             never moves is an error.
         base: where the reward model's base is, when it has moved.
@@ -87,16 +90,11 @@ def evaluate(
     from rm.evaluate import check_sanity, read_judged, run_evaluation
     from rm.evaluation_text import results_text
     from rm.scorers import make_scorer
+    from rm.variants import variants_of
 
     margins = [min_margin] if isinstance(min_margin, float) else min_margin or []
-    config: dict[str, object] = {
-        "judge": judge,
-        "data": data,
-        "min_margin": margins,
-        "against": against,
-        "sanity": sanity,
-    }
-    config |= {"base": base, "template": template, "language": language, "limit": limit}
+    config: dict[str, object] = {"judge": judge, "data": data, "min_margin": margins, "sanity": sanity, "base": base}
+    config |= {"template": template, "language": language, "limit": limit}
     items = read_judged(data, limit=limit)
     scorer = make_scorer(
         judge,
@@ -109,12 +107,24 @@ def evaluate(
         device=device,
         seed=seed,
     )
-    results = run_evaluation(
-        scorer, items, data=data, out=out, config=config, seed=seed, min_margins=margins, against=against, sanity=sanity
-    )
-    print(results_text(results))
-    print(f"written to {Path(out) / 'results.json'}")
-    check_sanity(results)
+    written = []
+    for variant in variants_of(scorer, out, against=against, rubrics=rubrics):
+        results = run_evaluation(
+            variant.scorer,
+            items,
+            data=data,
+            out=variant.out,
+            config=config | {"against": variant.against, "rubrics": variant.rubrics},
+            seed=seed,
+            min_margins=margins,
+            against=variant.against,
+            sanity=sanity,
+        )
+        print(results_text(results))
+        print(f"written to {variant.out / 'results.json'}")
+        written.append(results)
+    for results in written:
+        check_sanity(results)
 
 
 def merge(*, model: str, out: str, base: str | None = None) -> None:

@@ -69,12 +69,7 @@ def run_evaluation(
         UserError: when the folder belongs to another run, `against` has no pair in common, or a sanity set is asked of
             a judge that answers pairs.
     """
-    dimensions = [name for name in judged_dimensions(items) if name in scorer.dimensions]
-    if not dimensions:
-        raise UserError(
-            f"{data} judges {', '.join(judged_dimensions(items))}, the judge knows {', '.join(scorer.dimensions)}: "
-            "there is nothing to compare; choose other data or another judge"
-        )
+    dimensions = _common_dimensions(scorer, items, data)
     if sanity and not isinstance(scorer, PointwiseScorer):
         raise UserError(
             f"expected a judge that scores single pictures for --sanity, {scorer.name} answers pairs; "
@@ -82,16 +77,7 @@ def run_evaluation(
         )
     inputs = {"data": _data_hash(items, Path(data)), "judge": scorer.fingerprint, "samples": str(_SAMPLES_VERSION)}
     with RunFolder.open(out, command="rm eval", config=config, seed=seed, inputs=inputs) as run:
-        done = run.done_keys(lambda line: (line["pair_id"], line["dimension"]))
-        waiting = [item for item in items if not _keys(item, dimensions) <= done]
-        chunks = [waiting[start : start + COMPARISONS_AT_ONCE] for start in range(0, len(waiting), COMPARISONS_AT_ONCE)]
-        for chunk in track(chunks, f"judging with {scorer.name}"):
-            for sample in scorer.samples(chunk):
-                if sample.key not in done:
-                    run.append(sample)
-        # In the data's order, whatever order a killed run left behind.
-        by_key = {sample.key: sample for sample in run.read(PairSample)}
-        samples = [by_key[key] for item in items for key in sorted(_keys(item, dimensions))]
+        samples = _judged(run, scorer, items, dimensions)
         results: dict[str, Any] = {
             "judge": scorer.name,
             "judge_fingerprint": scorer.fingerprint,
@@ -100,27 +86,8 @@ def run_evaluation(
             "num_comparisons": len(items),
             "num_pairs": sum(len(item.pairs) for item in items),
             "not_applicable": _not_applicable(items, scorer.dimensions),
-            "statuses": dict(Counter(sample.status for sample in samples)),
-            "dimensions": {
-                name: _tables([s for s in samples if s.dimension == name], items, min_margins, seed)
-                for name in dimensions
-            },
-            "average": _averages(samples, items, scorer.dimensions, seed),
-            "tasks": {
-                task: _averages(_of(samples, members), members, scorer.dimensions, seed)
-                for task, members in _by_task(items).items()
-            },
+            **_all_figures(samples, items, dimensions, min_margins, seed),
         }
-        results["rankings"] = {
-            name: ranking_figures((s for s in samples if s.dimension == name), seed=seed) for name in dimensions
-        }
-        results["baselines"] = _baselines(items, dimensions, seed)
-        results["baseline_averages"] = {
-            control: _averages(control_samples(control, samples, seed=seed), items, scorer.dimensions, seed)
-            for control in CONTROLS
-        }
-        if consistency := _swap_consistency(samples):
-            results["swap_consistency"] = consistency
         if sanity:
             assert isinstance(scorer, PointwiseScorer), "others were refused above"
             spoilt = spoil(items, Path(data), run.path / "sanity", limit=sanity)
@@ -129,6 +96,64 @@ def run_evaluation(
             results["against"] = {"run": str(against), **_against(samples, Path(against), seed)}
         run.write_json("results.json", results)
     return results
+
+
+def _common_dimensions(scorer: PairScorer, items: Sequence[JudgedComparison], data: str | Path) -> list[str]:
+    """Return the dimensions that the data are judged in and the judge has."""
+    judged = judged_dimensions(items)
+    if common := [name for name in judged if name in scorer.dimensions]:
+        return common
+    raise UserError(
+        f"{data} judges {', '.join(judged)}, the judge knows {', '.join(scorer.dimensions)}: "
+        "there is nothing to compare; choose other data or another judge"
+    )
+
+
+def _judged(
+    run: RunFolder, scorer: PairScorer, items: Sequence[JudgedComparison], dimensions: Sequence[str]
+) -> list[PairSample]:
+    """Let the judge say what the run folder does not hold yet, and return all samples in the data's order."""
+    done = run.done_keys(lambda line: (line["pair_id"], line["dimension"]))
+    waiting = [item for item in items if not _keys(item, dimensions) <= done]
+    chunks = [waiting[start : start + COMPARISONS_AT_ONCE] for start in range(0, len(waiting), COMPARISONS_AT_ONCE)]
+    for chunk in track(chunks, f"judging with {scorer.name}"):
+        for sample in scorer.samples(chunk):
+            if sample.key not in done:
+                run.append(sample)
+    by_key = {sample.key: sample for sample in run.read(PairSample)}
+    return [by_key[key] for item in items for key in sorted(_keys(item, dimensions))]
+
+
+def _all_figures(
+    samples: Sequence[PairSample],
+    items: Sequence[JudgedComparison],
+    dimensions: Sequence[str],
+    min_margins: Sequence[float],
+    seed: int,
+) -> dict[str, Any]:
+    """Return what `results.json` says about the samples, those of judges that do not look beside it."""
+    figures: dict[str, Any] = {
+        "statuses": dict(Counter(sample.status for sample in samples)),
+        "dimensions": {
+            name: _tables([s for s in samples if s.dimension == name], items, min_margins, seed) for name in dimensions
+        },
+        "average": _averages(samples, items, dimensions, seed),
+        "tasks": {
+            task: _averages(_of(samples, members), members, dimensions, seed)
+            for task, members in _by_task(items).items()
+        },
+        "rankings": {
+            name: ranking_figures((s for s in samples if s.dimension == name), seed=seed) for name in dimensions
+        },
+        "baselines": _baselines(items, dimensions, seed),
+        "baseline_averages": {
+            control: _averages(control_samples(control, samples, seed=seed), items, dimensions, seed)
+            for control in CONTROLS
+        },
+    }
+    if consistency := _swap_consistency(samples):
+        figures["swap_consistency"] = consistency
+    return figures
 
 
 def _data_hash(items: Sequence[JudgedComparison], root: Path) -> str:

@@ -7,6 +7,7 @@ import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from functools import cached_property
+from typing import Literal
 
 from gnomon.errors import UserError
 from gnomon.hashing import stable_hash
@@ -22,9 +23,13 @@ from rm.protocols.asking import (
     read_reply,
     single_outcome,
 )
-from rm.protocols.parsing import Parsed, Scale, read_rubric
-from rm.protocols.templates import compose, load_form, load_rubric, metrics, quoted, text_hash
+from rm.protocols.parsing import Parsed, Scale, read_rubric, read_score_list
+from rm.protocols.templates import compose, load_aspects, load_form, load_rubric, metrics, quoted, text_hash
 from rm.vlm.conversation import VLM, ChoiceScores, Conversation, GenerationParameters, Reply
+
+RubricForm = Literal["ours", "viescore-style"]
+FORMS: dict[RubricForm, str] = {"ours": "rubric", "viescore-style": "score_list"}
+"""Forms of question for the same metrics, by the name that a user chooses them by."""
 
 
 @dataclass(frozen=True)
@@ -35,7 +40,8 @@ class Rubric:
         metric: one of :func:`rm.protocols.templates.metrics`.
         scale: of the score.
         language: of the texts, "en" or "zh".
-        form: "rubric" asks for a JSON object with a reason, "expected_score" for a number alone.
+        form: "rubric" asks for a JSON object with a reason, "score_list" for two scores of which the lower one counts,
+            "expected_score" for a number alone.
         example: a reply of the right form, where the form wants one.
     """
 
@@ -49,7 +55,7 @@ class Rubric:
     def _values(self) -> dict[str, str]:
         middle = (self.scale.minimum + self.scale.maximum) / 2
         numbers = {"minimum": self.scale.minimum, "middle_score": middle, "maximum": self.scale.maximum}
-        texts = load_rubric(self.metric, self.language)
+        texts = (load_aspects if self.form == "score_list" else load_rubric)(self.metric, self.language)
         return {**texts, **{name: f"{number:g}" for name, number in numbers.items()}, "example": self.example}
 
     @property
@@ -70,6 +76,12 @@ class Rubric:
     def read(self, reply: Reply) -> Parsed[float]:
         """Return the score that a reply gives."""
         scale, metric = self.scale, self.metric
+        if self.form == "score_list":
+            scores = read_reply(
+                reply, lambda text, finish_reason: read_score_list(text, scale, count=2, finish_reason=finish_reason)
+            )
+            lowest = None if scores.value is None else min(scores.value)
+            return Parsed(lowest, scores.status, scores.level, scores.rationale, scores.problem)
         return read_reply(
             reply, lambda text, finish_reason: read_rubric(text, scale, keys=(metric,), finish_reason=finish_reason)
         )
@@ -88,7 +100,9 @@ class RubricJudge:
         samples: how many replies are drawn for each request; more than one needs a temperature.
         parameters: how they are drawn; `seed` is that of the first.
         language: of the rubrics and the instruction.
-        name: for people.
+        rubrics: "ours" asks by our rubrics; "viescore-style" asks two short questions per metric, whose lower score
+            counts, as VIEScore does.
+        name: for people; other rubrics than ours are added to it.
         batch_size: requests whose pictures are in memory together.
     """
 
@@ -101,14 +115,17 @@ class RubricJudge:
         samples: int = 1,
         parameters: GenerationParameters | None = None,
         language: str = "en",
+        rubrics: RubricForm = "ours",
         name: str | None = None,
         batch_size: int = 64,
     ) -> None:
         self.vlm, self.samples, self.language = vlm, samples, language
         self.parameters = parameters or GenerationParameters()
         check_samples(samples, self.parameters)
-        self.name, self.metrics, self.batch_size = name or f"rubric ({vlm.name})", tuple(metrics), batch_size
-        self.rubrics = {metric: Rubric(metric, Scale(*scale), language) for metric in self.metrics}
+        self.metrics, self.scale, self.batch_size = tuple(metrics), scale, batch_size
+        self._plain_name = name or f"rubric ({vlm.name})"
+        self.name = self._plain_name if rubrics == "ours" else f"{self._plain_name}, {rubrics}"
+        self.rubrics = {metric: Rubric(metric, Scale(*scale), language, FORMS[rubrics]) for metric in self.metrics}
         self._hashes = {metric: rubric.prompt_hash for metric, rubric in self.rubrics.items()}
 
     @cached_property
@@ -116,6 +133,20 @@ class RubricJudge:
         """Hash of model, questions and sampling."""
         asked = [self._hashes, self.language, asdict(self.parameters), self.samples]
         return stable_hash(["rubric", READING_VERSION, self.vlm.fingerprint, asked])
+
+    def with_rubrics(self, rubrics: RubricForm) -> RubricJudge:
+        """Return the same judge, on the same model, asked in another form."""
+        return RubricJudge(
+            self.vlm,
+            metrics=self.metrics,
+            scale=self.scale,
+            samples=self.samples,
+            parameters=self.parameters,
+            language=self.language,
+            rubrics=rubrics,
+            name=self._plain_name,
+            batch_size=self.batch_size,
+        )
 
     def judge(self, requests: Sequence[JudgeRequest]) -> list[Verdict]:
         """Return one verdict per request, in order."""

@@ -57,6 +57,17 @@ def load_rubric(metric: str, language: str) -> dict[str, str]:
     return _in_language(_load(metric), language)
 
 
+def load_aspects(metric: str, language: str) -> dict[str, str]:
+    """Return the two short questions of a metric that the form "score_list" asks: `first` and `second`.
+
+    Raises:
+        UserError: for a metric or language that there are no texts of.
+    """
+    load_rubric(metric, language)
+    found: dict[str, str] = _load("form_score_list")["aspects"][language][metric]
+    return found
+
+
 def _in_language(texts: Any, language: str) -> dict[str, str]:
     if language not in _CAPTIONS:
         raise UserError(f"expected a language out of {', '.join(_CAPTIONS)}, got {language!r}")

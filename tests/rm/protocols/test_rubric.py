@@ -14,6 +14,7 @@ from gnomon.images import content_hash
 from gnomon.records import Verdict
 from rm.judge import Judge, JudgeRequest
 from rm.protocols.rubric import ExpectedScoreJudge, RubricJudge, expected_value, score_choices
+from rm.protocols.templates import load_aspects
 from rm.vlm.conversation import ChoiceScores, GenerationParameters, Reply
 
 Ask = Callable[..., JudgeRequest]
@@ -90,6 +91,44 @@ def test_the_question_shows_the_pictures_and_quotes_the_instruction(ask: Ask, li
     )
 
 
+def test_the_short_form_asks_two_questions_of_which_the_lower_score_counts(ask: Ask, listed: Make) -> None:
+    texts = ['{"reasoning": "why", "score": [8, 5]}', '{"score": [8]}', '{"score": [8, 11]}', '{"score": 8}', "well"]
+    vlm = listed([Reply(text) for text in texts])
+    judge = RubricJudge(vlm, metrics=["overall", "visual_quality"], rubrics="viescore-style")
+    verdicts = judge.judge([ask(1), ask(2), ask(3), ask(1, "visual_quality"), ask(2)])
+    assert [(verdict.value, verdict.status) for verdict in verdicts] == [
+        (5, "ok"),
+        (None, "parse_error"),
+        (None, "out_of_range"),
+        (None, "parse_error"),
+        (None, "parse_error"),
+    ]
+    assert verdicts[0].rationale == "why"
+    words = ["".join(part for part in talk[1].content if isinstance(part, str)) for talk in vlm.asked[0:4:3]]
+    for text, metric in zip(words, ("overall", "visual_quality"), strict=True):
+        assert all(question in text for question in load_aspects(metric, "en").values())
+        assert "from 0 (worst) to 10 (best)" in text
+        assert "{first}" not in text
+
+
+def test_another_form_keeps_all_else(listed: Make) -> None:
+    judge = RubricJudge(
+        listed([]),
+        metrics=["overall"],
+        scale=(1, 5),
+        samples=2,
+        parameters=GenerationParameters(temperature=0.5),
+        language="zh",
+        name="mine",
+        batch_size=3,
+    )
+    short = judge.with_rubrics("viescore-style")
+    assert (short.name, short.batch_size, short.vlm) == ("mine, viescore-style", 3, judge.vlm)
+    assert short.fingerprint != judge.fingerprint
+    assert short.with_rubrics("ours").fingerprint == judge.fingerprint
+    assert short.with_rubrics("ours").name == "mine"
+
+
 def test_the_mean_is_over_the_samples_that_succeed_and_counts_the_others(ask: Ask, listed: Make) -> None:
     vlm = listed([good(4), good(6), Reply("nothing"), good(7), good(5), Reply("", "refused")])
     judge = RubricJudge(vlm, samples=3, parameters=GenerationParameters(temperature=0.7, seed=5))
@@ -126,6 +165,8 @@ def test_the_fingerprint_follows_everything_that_an_answer_depends_on(listed: Ma
         RubricJudge(vlm),
         RubricJudge(vlm, scale=(1, 5)),
         RubricJudge(vlm, language="zh"),
+        RubricJudge(vlm, rubrics="viescore-style"),
+        RubricJudge(vlm, rubrics="viescore-style", scale=(1, 5)),
         RubricJudge(vlm, parameters=sampled),
         RubricJudge(vlm, parameters=sampled, samples=2),
         RubricJudge(vlm, parameters=GenerationParameters(thinking=True)),

@@ -11,9 +11,9 @@ from PIL import Image
 
 from gnomon.errors import UserError
 from rm.pairs import DIMENSIONS
-from rm.protocols.templates import compose, load_form, load_rubric, metrics, quoted, text_hash
+from rm.protocols.templates import compose, load_aspects, load_form, load_rubric, metrics, quoted, text_hash
 
-FORMS = ("rubric", "expected_score", "checklist", "yes_no", "pairwise")
+FORMS = ("rubric", "expected_score", "score_list", "checklist", "yes_no", "pairwise")
 
 
 def test_every_dimension_has_a_rubric() -> None:
@@ -24,6 +24,7 @@ def test_every_dimension_has_a_rubric() -> None:
 def test_texts_are_complete(language: str) -> None:
     for metric in metrics():
         assert set(load_rubric(metric, language)) == {"question", "look", "low", "middle", "high"}
+        assert set(load_aspects(metric, language)) == {"first", "second"}
     for form in FORMS:
         texts = load_form(form, language)
         assert set(texts) == {"system", "user"}
