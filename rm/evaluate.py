@@ -217,11 +217,10 @@ def _figures(samples: Sequence[PairSample], seed: int) -> dict[str, Any]:
 def _against(samples: Sequence[PairSample], other: Path, seed: int) -> dict[str, Any]:
     """Return this judge's accuracy minus the other's on the pairs that both scored: strict, and by the tie rule."""
     theirs = read_records(other / SAMPLES, PairSample)
-    strict = paired_accuracy(theirs, samples, decided_only=True, seed=seed)["dimensions"]
-    by_tie_rule = paired_accuracy(theirs, samples, seed=seed)
-    if by_tie_rule["average"] is None:
+    if not {sample.key for sample in theirs} & {sample.key for sample in samples}:
         raise UserError(f"expected a run on the same pairs in {other}, it has none of them; choose another --against")
-    return {"strict": strict, "tie_rule": by_tie_rule}
+    strict = paired_accuracy(theirs, samples, decided_only=True, seed=seed)["dimensions"]
+    return {"strict": strict, "tie_rule": paired_accuracy(theirs, samples, seed=seed)}
 
 
 def _baselines(items: Sequence[JudgedComparison], dimensions: Sequence[str], seed: int) -> dict[str, dict[str, Any]]:

@@ -79,8 +79,11 @@ def more_lines(results: Mapping[str, Any]) -> list[str]:
     if against := results.get("against"):
         rows = [(name, "strict", row) for name, row in against["strict"].items()]
         rows += [(name, "tie rule", row) for name, row in against["tie_rule"]["dimensions"].items()]
-        rows.append(("micro average", "tie rule", against["tie_rule"]["average"]))
+        if (average := against["tie_rule"]["average"]) is not None:
+            rows.append(("micro average", "tie rule", average))
         lines += [f"{name}, {rule}: {difference_text(row)} against {against['run']}" for name, rule, row in rows]
+        if not rows:
+            lines.append(f"there is no pair that both this judge and the one of {against['run']} scored")
     lines += [
         f"{name}: {_share(row['right'])} of {row['n']} rankings of {size} are right as a whole ({_interval(row)})"
         for name, by_size in results.get("rankings", {}).items()

@@ -8,8 +8,10 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
-from rm.averages import average_figures, is_partial
+from rm.averages import CONVENTIONS, average_figures, is_partial
 from rm.scorers import PairSample
 
 SIZES = {"ia": 1486, "vc": 617, "vq": 148}
@@ -57,6 +59,24 @@ def test_both_averages_by_both_conventions_by_hand() -> None:
     assert wrong["macro"]["value"] == pytest.approx((3 / 4 + 1 / 2) / 2)
     assert (dropped["micro"]["n"], wrong["micro"]["n"]) == (5, 6)
     assert {name: row["value"] for name, row in wrong["dimensions"].items()} == {"ia": 3 / 4, "vc": 1 / 2}
+
+
+@given(st.lists(st.tuples(st.sampled_from(["ia", "vc", "vq"]), st.sampled_from([True, False, None])), min_size=1))
+@settings(max_examples=40, deadline=None)
+def test_failures_as_wrong_never_help_and_averages_lie_between_their_dimensions(
+    drawn: list[tuple[str, bool | None]],
+) -> None:
+    judged = [one for name in SIZES for one in samples(name, [right for other, right in drawn if other == name])]
+    figures = average_figures(judged)
+    for convention in CONVENTIONS:
+        shares = [row["value"] for row in figures[convention]["dimensions"].values()]
+        for kind in ("micro", "macro") if shares else ():
+            row = figures[convention][kind]
+            assert min(shares) - 1e-12 <= row["value"] <= max(shares) + 1e-12
+            assert row["ci_low"] is None or 0 <= row["ci_low"] <= row["ci_high"] <= 1
+    if figures["failed_dropped"]["micro"]:
+        assert figures["failed_wrong"]["micro"]["value"] <= figures["failed_dropped"]["micro"]["value"]
+    assert figures["failed_wrong"]["micro"]["n"] == len(drawn)
 
 
 def test_a_dimension_that_is_missing_or_failed_makes_an_average_partial() -> None:

@@ -281,3 +281,21 @@ def test_averages_and_tasks_stand_beside_the_dimensions(
     printed = capsys.readouterr().out
     assert "task=remove" in printed
     assert "failed wrong" in printed
+
+
+def test_a_judge_that_fails_on_every_pair_is_compared_with_nothing_and_still_counted(
+    write_comparisons: Write, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    root = write_comparisons(tmp_path / "data", 2)
+    evaluate(judge="random", data=str(root), out=str(tmp_path / "random"))
+    judge = tmp_path / "judge.yaml"
+    judge.write_text(
+        "class_path: rm.protocols.rubric.RubricJudge\n"
+        "init_args:\n"
+        "  vlm: {class_path: rm.vlm.scripted.ScriptedVLM, init_args: {rule: always_yes}}\n"
+    )
+    evaluate(judge=str(judge), data=str(root), out=str(tmp_path / "run"), against=str(tmp_path / "random"))
+    results = _results(tmp_path / "run")
+    assert results["against"]["tie_rule"] == {"average": None, "dimensions": {}}
+    assert results["average"]["failed_wrong"]["micro"]["value"] == 0
+    assert "there is no pair that both this judge and the one of" in capsys.readouterr().out
