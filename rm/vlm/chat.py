@@ -62,10 +62,11 @@ class ChatClient(Connection):
         return answer
 
     async def _complete(self, body: Body) -> Body:
-        rest = {name: value for name, value in body.items() if name != "messages"}
+        # All of it as it is: what goes through the client's own arguments is walked over field by field, pictures too,
+        # and that takes longer than everything else about a request.
         return await self.ask(
             lambda client: client.chat.completions.with_raw_response.create(
-                model=self.endpoint.model, messages=body["messages"], extra_body=rest
+                model=self.endpoint.model, messages=[], extra_body=body
             ),
             self._parsed,
         )
