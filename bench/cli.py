@@ -180,16 +180,43 @@ def summarize(*, run: Path) -> None:
     print(f"written to {run / RESULTS}")
 
 
-def report(*, run: Path, num_examples: int = 12) -> None:
-    """Write report.html of a run, with fresh numbers.
+def report(argv: list[str]) -> None:
+    """Write report.html of a run, or one page over several on the same dataset, with fresh numbers.
 
     Args:
-        run: run folder.
-        num_examples: cases whose pictures are shown.
+        argv: the arguments behind the verb, see `gnomon bench report --help`.
     """
-    from bench.report.pages import write_run_page
+    from gnomon.cli import underscored
 
-    print(f"written to {write_run_page(run, num_examples=num_examples)}")
+    given = _report_parser().parse_args(underscored(argv))
+    if len(given.run) == 1 and given.out is None and given.metrics is None:
+        from bench.report.pages import write_run_page
+
+        print(f"written to {write_run_page(given.run[0], num_examples=given.num_examples)}")
+        return
+    from bench.report.leaderboard import write_leaderboard_page
+
+    if given.out is None:
+        raise UserError("expected --out DIR for a leaderboard, a folder of its own, got none")
+    page = write_leaderboard_page(given.run, given.out, metrics=given.metrics, num_examples=given.num_examples)
+    print(f"written to {page}")
+
+
+def _report_parser() -> Any:
+    from jsonargparse import ActionConfigFile, ArgumentParser  # type: ignore[attr-defined]  # no explicit re-export
+    from jsonargparse.typing import NonNegativeInt
+
+    parser = ArgumentParser(prog="gnomon bench report", description=(report.__doc__ or "").splitlines()[0])
+    parser.add_argument("--config", action=ActionConfigFile, help="a YAML file with any of these")
+    parser.add_argument("--run", type=Path, nargs="+", required=True, help="run folder; several make a leaderboard")
+    parser.add_argument("--out", type=Path, help="folder of the leaderboard; one run's page is written into its folder")
+    parser.add_argument(
+        "--metrics", type=str, nargs="+", help="those of the leaderboard, the first of which orders runs; default: all"
+    )
+    parser.add_argument(
+        "--num_examples", type=NonNegativeInt, default=12, help="cases whose pictures are shown for each judge"
+    )
+    return parser
 
 
 def compare(*, before: Path, after: Path, out: Path, num_examples: int = 12) -> None:

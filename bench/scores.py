@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from bench.benchmarks import Score, benchmark_of
+from bench.folder import BenchRun, JudgeFile
 from bench.results import Item
 from gnomon.records import Case, Verdict
 
@@ -47,3 +48,19 @@ def all_scores(
             if metric not in scores:
                 derived.setdefault(metric, {})[item] = score
     return scores | derived
+
+
+def scores_of(run: BenchRun, verdicts: Mapping[tuple[str, str], Mapping[Item, Verdict]], judge: JudgeFile) -> Scores:
+    """Return the scores of one judge of a run, see :func:`all_scores`."""
+    return all_scores(run.items, verdicts, run.cases, fingerprint=judge.fingerprint, metrics=judge.metrics)
+
+
+def headline_metric(judge: JudgeFile, metrics: Sequence[str]) -> str | None:
+    """Return the metric that cases and runs are ordered by: "overall", else the first derived, else the first.
+
+    Args:
+        judge: says which metrics are its own.
+        metrics: those that there are numbers of, in their order.
+    """
+    derived = [metric for metric in metrics if metric not in judge.metrics]
+    return next(iter([*(metric for metric in metrics if metric == "overall"), *derived, *metrics]), None)

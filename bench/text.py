@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from statistics import fmean
 
 from bench.report.formatting import NOTHING, interval, number
-from bench.results import Cell, Difference, Results, RunComparison
+from bench.results import Cell, Difference, MetricResult, Results, RunComparison
 
 
 def results_text(results: Results) -> str:
@@ -17,15 +17,21 @@ def results_text(results: Results) -> str:
     for name, judge in results.judges.items():
         for metric, cell in judge.metrics.items():
             rows.append((name, f"{metric} (partial)" if cell.is_partial else metric, *cell_texts(cell)))
-            notes += [
-                f"{name}, {metric}: nothing scored in the {kind} {', '.join(names)}"
-                for kind, names in cell.missing.items()
-                if names
-            ]
-            if cell.std is not None:
-                mean = number(fmean(cell.seeds.values()))
-                notes.append(f"{name}, {metric}: {mean} ± {number(cell.std)} over {len(cell.seeds)} seeds (sample std)")
+            notes += [f"{name}, {metric}: {text}" for text in (*missing_texts(cell), *repeats_texts(cell))]
     return "\n".join([aligned(rows), *notes])
+
+
+def missing_texts(cell: MetricResult) -> list[str]:
+    """Return a text for every kind of group of which a metric lacks some."""
+    return [f"nothing scored in the {kind} {', '.join(names)}" for kind, names in cell.missing.items() if names]
+
+
+def repeats_texts(cell: MetricResult) -> list[str]:
+    """Return how a metric varies between repeats, or nothing where there is one."""
+    if cell.std is None:
+        return []
+    mean = number(fmean(cell.seeds.values()))
+    return [f"{mean} ± {number(cell.std)} over {len(cell.seeds)} seeds (sample std)"]
 
 
 def comparison_text(comparison: RunComparison) -> str:

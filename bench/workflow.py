@@ -44,7 +44,7 @@ from bench.results import (
     metric_difference,
     metric_result,
 )
-from bench.scores import Scores, all_scores
+from bench.scores import scores_of
 from bench.selection import select
 from gnomon.datasets import read_cases, resolve, write_records
 from gnomon.errors import UserError
@@ -279,7 +279,7 @@ def summarize(run: str | Path) -> Results:
         verdicts = bench_run.verdicts()
         judges = {}
         for entry in bench_run.judges():
-            scores = _scores(bench_run, verdicts, entry)
+            scores = scores_of(bench_run, verdicts, entry)
             cells = {
                 metric: metric_result(bench_run.items, by_item, bench_run.cases, metric=metric)
                 for metric, by_item in scores.items()
@@ -299,10 +299,6 @@ def summarize(run: str | Path) -> Results:
     return results
 
 
-def _scores(run: BenchRun, verdicts: Mapping[tuple[str, str], Mapping[Item, Verdict]], entry: JudgeFile) -> Scores:
-    return all_scores(run.items, verdicts, run.cases, fingerprint=entry.fingerprint, metrics=entry.metrics)
-
-
 def compare(run_a: str | Path, run_b: str | Path, out: str | Path) -> RunComparison:
     """Write how scores changed from `run_a` to `run_b` to `out`/comparison.json, a run folder, and return it.
 
@@ -320,7 +316,7 @@ def compare(run_a: str | Path, run_b: str | Path, out: str | Path) -> RunCompari
     known = before.verdicts(), after.verdicts()
     judges: dict[str, dict[str, MetricDifference]] = {}
     for entry in _shared_judges(before, after):
-        first, second = _scores(before, known[0], entry), _scores(after, known[1], entry)
+        first, second = scores_of(before, known[0], entry), scores_of(after, known[1], entry)
         judges[entry.name] = {
             metric: metric_difference(first.get(metric, {}), second.get(metric, {}), cases)
             for metric in {**first, **second}

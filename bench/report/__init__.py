@@ -4,7 +4,18 @@ A page is a :class:`Report`: sections that hold tiles, tables, figures (see :mod
 :mod:`bench.report.pages` builds the pages of `gnomon bench report` and `gnomon bench compare` on it.
 """
 
-from bench.report.blocks import Figure, Gallery, GalleryRow, Picture, PictureGroup, Table, Tile
+from bench.report.blocks import Detail, Figure, Gallery, GalleryRow, Measured, Picture, PictureGroup, Table, Tile
 from bench.report.document import Report
 
-__all__ = ["Figure", "Gallery", "GalleryRow", "Picture", "PictureGroup", "Report", "Table", "Tile"]
+__all__ = [
+    "Detail",
+    "Figure",
+    "Gallery",
+    "GalleryRow",
+    "Measured",
+    "Picture",
+    "PictureGroup",
+    "Report",
+    "Table",
+    "Tile",
+]

@@ -11,8 +11,18 @@ from PIL import Image
 
 from gnomon.statistics import Estimate
 
-Cell = str | int | float | Estimate | None
 Tone = Literal["neutral", "good", "bad"]
+
+
+@dataclass(frozen=True)
+class Measured:
+    """A value with its interval, None where there is none, and what limits it: coverage, partial, repeats."""
+
+    estimate: Estimate | None
+    notes: Sequence[str] = ()
+
+
+Cell = str | int | float | Estimate | Measured | None
 
 
 @dataclass(frozen=True)
@@ -27,7 +37,9 @@ class Tile:
 
 @dataclass(frozen=True)
 class Table:
-    """Rows under named columns. An :class:`Estimate` is shown with its interval, None as a dash.
+    """Rows under named columns, the first of which names the row.
+
+    An :class:`Estimate` is shown with its interval, None as a dash.
 
     Raises:
         ValueError: for a row whose length is not that of `columns`.
@@ -77,12 +89,21 @@ class PictureGroup:
 
 
 @dataclass(frozen=True)
+class Detail:
+    """A text that is folded under its title until a reader opens it, such as a judge's rationale."""
+
+    title: str
+    text: str
+
+
+@dataclass(frozen=True)
 class GalleryRow:
-    """One case: its instruction, and its groups of pictures from left to right."""
+    """One case: its instruction, its groups of pictures from left to right, and long texts below them."""
 
     instruction: str
     groups: Sequence[PictureGroup]
     note: str = ""
+    details: Sequence[Detail] = ()
 
 
 @dataclass(frozen=True)

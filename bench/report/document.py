@@ -59,9 +59,9 @@ class Report:
         shown: list[list[Shown]] = [[show(cell) for cell in row] for row in table.rows]
         return self._add("table", {"table": table, "numeric": numeric, "rows": shown})
 
-    def add_figures(self, figures: Sequence[Figure]) -> Report:
-        """Add figures, side by side where there is room."""
-        return self._add("figures", figures)
+    def add_figures(self, figures: Sequence[Figure], *, fold: str = "") -> Report:
+        """Add figures, side by side where there is room; with `fold`, under that title until a reader opens it."""
+        return self._add("figures", {"figures": figures, "fold": fold}) if figures else self
 
     def add_gallery(self, gallery: Gallery) -> Report:
         """Add rows of pictures."""

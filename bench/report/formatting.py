@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from bench.report.blocks import Cell
+from bench.report.blocks import Cell, Measured
 from gnomon.statistics import Estimate
 
 NOTHING = "–"
@@ -14,10 +14,10 @@ DECIMALS = 3
 
 @dataclass(frozen=True)
 class Shown:
-    """A cell as text, with a quieter second text (the interval)."""
+    """A cell as text, with quieter lines below it (the interval, the coverage)."""
 
     text: str
-    detail: str = ""
+    details: tuple[str, ...] = ()
 
 
 def number(value: float) -> str:
@@ -38,7 +38,10 @@ def show(cell: Cell) -> Shown:
     if cell is None:
         return Shown(NOTHING)
     if isinstance(cell, Estimate):
-        return Shown(number(cell.value), interval(cell))
+        return Shown(number(cell.value), (interval(cell),))
+    if isinstance(cell, Measured):
+        whole = show(cell.estimate)
+        return Shown(whole.text, (*whole.details, *cell.notes))
     return Shown(cell if isinstance(cell, str) else number(cell))
 
 

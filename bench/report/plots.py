@@ -1,4 +1,4 @@
-"""Small drawings for a report: curves with bands, histograms, bars with intervals. Each returns an SVG text.
+"""Small drawings for a report: curves with bands, histograms, bars with intervals, radars. Each returns an SVG text.
 
 The SVG stands inside the page: its text is text, its neutral lines take the page's colour (so dark mode works), and
 nothing in it points outside. Drawn with matplotlib's figure objects, not pyplot, so no global state is left behind.
@@ -11,20 +11,23 @@ import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from html import escape
+from textwrap import fill
 
 import numpy as np
 from matplotlib import rc_context
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure as Drawing
+from matplotlib.projections.polar import PolarAxes
 from matplotlib.ticker import MaxNLocator, NullLocator
 
 from gnomon.hashing import stable_hash
 
-__all__ = ["Bar", "Series", "plot_bars", "plot_curves", "plot_histogram"]
+__all__ = ["Bar", "Series", "plot_bars", "plot_curves", "plot_grouped_bars", "plot_histogram", "plot_radar"]
 
 # Mid tones that keep contrast on white and on near-black, told apart by brightness too; lines also differ in style.
 COLOURS = ("#2f7fc1", "#d9722e", "#2a9d78", "#b65fa5", "#9a8a1f", "#7d6be0")
 LINE_STYLES = ("-", "--", "-.", ":")
+MAX_SERIES = len(COLOURS)  # what a reader can tell apart in one drawing
 WIDTH, HEIGHT = 4.5, 3.2  # inches; as wide as a phone, so that text is not scaled down there
 _INK = "#010203"  # drawn nowhere else; becomes the page's text colour
 _in_our_style = rc_context({"svg.fonttype": "none", "svg.hashsalt": "gnomon", "text.parse_math": False})
@@ -125,6 +128,95 @@ def plot_bars(bars: Sequence[Bar], *, title: str, x_label: str) -> str:
     axes.set_ylim(len(bars) - 0.4, -0.6)
     axes.grid(visible=False, axis="y")
     return _svg(figure, title)
+
+
+@_in_our_style
+def plot_grouped_bars(groups: Sequence[str], series: Mapping[str, Sequence[Bar]], *, title: str, x_label: str) -> str:
+    """Draw a horizontal bar of every series for each group, the first on top; a group that a series lacks stays empty.
+
+    Args:
+        groups: names in their order.
+        series: bars by the label of their series, each bar labelled with its group.
+        title: of the drawing.
+        x_label: what the length of a bar is.
+
+    Raises:
+        ValueError: for no groups or series, or more series than can be told apart.
+    """
+    if not groups or not 1 <= len(series) <= MAX_SERIES:
+        raise ValueError(
+            f"expected groups and 1 to {MAX_SERIES} series for {title!r}, got {len(groups)}, {len(series)}"
+        )
+    figure, axes = _axes(title, x_label, "", height=1.3 + (0.2 + 0.16 * len(series)) * len(groups))
+    thickness = 0.8 / len(series)
+    for position, (label, bars) in enumerate(series.items()):
+        offset = (position - (len(series) - 1) / 2) * thickness
+        places = [groups.index(bar.label) + offset for bar in bars]
+        values = [bar.value for bar in bars]
+        colour = COLOURS[position]
+        axes.barh(places, values, color=colour, alpha=0.75, height=thickness * 0.9, label=label)
+        for place, bar in zip(places, bars, strict=True):
+            if bar.low is not None and bar.high is not None:
+                axes.plot([bar.low, bar.high], [place, place], color=_INK, linewidth=1, marker="|", markersize=4)
+    axes.axvline(0, color=_INK, linewidth=0.8)
+    axes.set_yticks(range(len(groups)), [_shortened(group) for group in groups])
+    axes.set_ylim(len(groups) - 0.4, -0.6)
+    axes.grid(visible=False, axis="y")
+    _legend(figure, len(series))
+    return _svg(figure, title)
+
+
+@_in_our_style
+def plot_radar(spokes: Sequence[str], series: Mapping[str, Sequence[float | None]], *, title: str) -> str:
+    """Draw a closed line over the spokes for each series, from zero at the centre; None is a gap.
+
+    Args:
+        spokes: names, clockwise from the top.
+        series: a value for each spoke, none below zero, by label.
+        title: of the drawing.
+
+    Raises:
+        ValueError: for fewer than three spokes, negative values, another number of values than of spokes, or more
+            series than can be told apart.
+    """
+    if len(spokes) < 3 or not 1 <= len(series) <= MAX_SERIES:
+        raise ValueError(
+            f"expected 3 spokes and 1 to {MAX_SERIES} series for {title!r}, got {len(spokes)}, {len(series)}"
+        )
+    figure = Drawing(figsize=(WIDTH, WIDTH), layout="constrained")
+    axes = figure.add_subplot(projection="polar")
+    assert isinstance(axes, PolarAxes)
+    figure.suptitle(title, color=_INK, fontsize=11, x=0.01, horizontalalignment="left", wrap=True)
+    axes.set_theta_zero_location("N")
+    axes.set_theta_direction(-1)
+    angles = np.linspace(0, 2 * np.pi, len(spokes), endpoint=False)
+    for position, (label, values) in enumerate(series.items()):
+        numbers = _numbers(values)
+        if numbers.shape != angles.shape or np.nanmin(numbers, initial=0.0) < 0:
+            raise ValueError(f"expected {len(spokes)} values of at least 0 in series {label!r}, got {list(values)}")
+        style = LINE_STYLES[position % len(LINE_STYLES)]
+        closed = np.append(angles, angles[0]), np.append(numbers, numbers[0])
+        axes.plot(*closed, style, color=COLOURS[position], linewidth=1.8, marker="o", markersize=3.5, label=label)
+        if len(series) == 1 and not np.isnan(numbers).any():
+            axes.fill(*closed, color=COLOURS[position], alpha=0.15)
+    axes.set_ylim(bottom=0)
+    axes.set_xticks(angles, [fill(_shortened(spoke, 30), 14) for spoke in spokes])
+    axes.tick_params(axis="x", colors=_INK, labelsize=9)
+    axes.tick_params(axis="y", labelsize=8, labelcolor=_INK)
+    axes.grid(color=_INK, alpha=0.15, linewidth=0.6)
+    axes.spines["polar"].set_color(_INK)
+    axes.spines["polar"].set_alpha(0.3)
+    _align_spokes(axes, angles)
+    if len(series) > 1:
+        _legend(figure, len(series))
+    return _svg(figure, title)
+
+
+def _align_spokes(axes: PolarAxes, angles: np.ndarray) -> None:
+    """Let the names at the sides begin or end at the circle, so that they do not lie over it."""
+    for text, angle in zip(axes.get_xticklabels(), angles, strict=True):
+        side = np.sin(angle)
+        text.set_horizontalalignment("center" if abs(side) < 0.1 else "left" if side > 0 else "right")
 
 
 def _axes(title: str, x_label: str, y_label: str, height: float = HEIGHT) -> tuple[Drawing, Axes]:

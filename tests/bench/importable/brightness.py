@@ -102,3 +102,12 @@ class MoodyJudge(BrightnessJudge):
         if verdict.metric != "redness" or verdict.case_id not in self.failures:
             return verdict
         return verdict.model_copy(update={"value": None, "status": self.failures[verdict.case_id]})
+
+
+class ExplainingJudge(BrightnessJudge):
+    """Gives a long reason for each score, full of markup that must stay text."""
+
+    def judge(self, requests: Sequence[JudgeRequest]) -> list[Verdict]:
+        """Look at each picture and say why."""
+        reason = "<script>document.title = 'run'</script> \"bright\" & <b>clean</b>, " + "because of its light, " * 20
+        return [verdict.model_copy(update={"rationale": reason}) for verdict in super().judge(requests)]

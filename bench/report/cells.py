@@ -1,0 +1,127 @@
+"""Cells of results as tiles, tables and drawings of a page."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import TypeVar
+
+from bench.report.blocks import Cell as TableCell
+from bench.report.blocks import Figure, Measured, Table, Tile
+from bench.report.formatting import NOTHING, interval, number
+from bench.report.plots import Bar, plot_bars, plot_radar
+from bench.results import Cell, Item, MetricResult
+from bench.text import missing_texts, repeats_texts
+from gnomon.records import Candidate, Verdict
+
+INTERVAL_NOTE = (
+    "Intervals are 95 % percentile bootstrap intervals that resample whole cases (2000 resamples). Failed candidates "
+    "are counted by kind and are not part of a value."
+)
+RADAR_GROUPS = range(3, 9)  # fewer make no area, more are not read
+LONGEST_REASON = 200  # characters
+Part = TypeVar("Part")
+Verdicts = Mapping[tuple[str, str], Mapping[Item, Verdict]]
+
+
+def metric_tile(metric: str, result: MetricResult) -> Tile:
+    """Return a metric's value over all cases, with its interval, coverage and repeats."""
+    coverage = f"{result.n_scored} of {result.n_total}"
+    if result.estimate is None:
+        return Tile(metric, NOTHING, f"{coverage} scored")
+    label = f"{metric} (partial)" if result.is_partial else metric
+    detail = "; ".join([f"{interval(result.estimate)}, n = {coverage}", *repeats_texts(result)])
+    return Tile(label, number(result.estimate.value), detail)
+
+
+def measured(cell: Cell, *, notes: tuple[str, ...] = ()) -> Measured:
+    """Return a cell for a table with its coverage: how many of all items are scored, and what became of the others."""
+    lines = [f"{cell.n_scored} of {cell.n_total} scored"]
+    if cell.n_failed:
+        lines.append(f"{cell.n_failed} failed")
+    if cell.n_na:
+        lines.append(f"{cell.n_na} not applicable")
+    if cell.n_pending:
+        lines.append(f"{cell.n_pending} pending")
+    return Measured(cell.estimate, (*lines, *notes))
+
+
+def metric_table(name: str, metrics: Mapping[str, MetricResult]) -> Table:
+    """Return every metric of one judge over all cases, by group, and as the mean of the groups' means."""
+    rows: list[list[TableCell]] = []
+    notes = [INTERVAL_NOTE]
+    for metric, result in metrics.items():
+        whole = "all (partial)" if result.is_partial else "all"
+        for group, cell in [(whole, result), *named(result.groups)]:
+            failed = ", ".join(f"{count} {status}" for status, count in cell.failed.items())
+            counts = [cell.n_total, cell.n_scored, cell.n_failed]
+            rows.append([metric, group, cell.estimate, *counts, failed or None, cell.n_na, cell.n_pending])
+        for kind, mean in result.macro.items():
+            if len(result.groups[kind]) > 1:
+                rows.append([metric, f"mean of every {kind}'s mean", mean, *[None] * 6])
+        notes += [f"{metric}: {text}." for text in (*missing_texts(result), *repeats_texts(result))]
+    columns = ["metric", "cases", "mean", "n", "scored", "failed", "failures", "not applicable", "pending"]
+    return Table(f"Every metric of {name}, over all cases and by group", columns, rows, "\n".join(notes))
+
+
+def named(groups: Mapping[str, Mapping[str, Part]]) -> list[tuple[str, Part]]:
+    """Return the cells of all groups under names that tell the kind where there are several."""
+    return [
+        (name if len(groups) == 1 else f"{kind}: {name}", part)
+        for kind, by_name in groups.items()
+        for name, part in by_name.items()
+    ]
+
+
+def group_figures(metric: str, result: MetricResult) -> list[Figure]:
+    """Return bars for every kind of group with two scored ones, and a radar where it can be read."""
+    figures = []
+    for kind, cells in result.groups.items():
+        known = [(name, cell) for name, cell in cells.items() if cell.value is not None]
+        bars = [Bar(name, cell.value, cell.ci_low, cell.ci_high) for name, cell in known if cell.value is not None]
+        if len(bars) > 1:
+            drawing = plot_bars(bars, title=metric, x_label="mean")
+            figures.append(Figure(drawing, f"{metric} by {kind}, with 95 % intervals."))
+        figures += radar_figures(metric, kind, {"": {bar.label: bar.value for bar in bars}})
+    return figures
+
+
+def radar_figures(metric: str, kind: str, series: Mapping[str, Mapping[str, float]]) -> list[Figure]:
+    """Return a radar over the groups of a kind, or nothing where they are too few or many, or a value is negative.
+
+    Args:
+        metric: what is drawn.
+        kind: of group.
+        series: the values by group, for each run.
+    """
+    spokes = list(dict.fromkeys(name for values in series.values() for name in values))
+    if len(spokes) not in RADAR_GROUPS or any(value < 0 for values in series.values() for value in values.values()):
+        return []
+    lines = {label: [values.get(spoke) for spoke in spokes] for label, values in series.items()}
+    return [Figure(plot_radar(spokes, lines, title=metric), f"{metric} by {kind}, from zero at the centre.")]
+
+
+def failure_rows(candidates: list[Candidate], judges: Mapping[str, list[Verdict]]) -> Iterator[list[TableCell]]:
+    """Yield a row for every kind of failure of candidates, and of each judge's metrics: how often, and one example.
+
+    Args:
+        candidates: of the run.
+        judges: the verdicts of each judge.
+    """
+    failed = [(made.status, made.case_id, made.sampling.get("reason")) for made in candidates if made.status != "ok"]
+    yield from _by_status("candidates", failed)
+    for name, verdicts in judges.items():
+        for metric in dict.fromkeys(verdict.metric for verdict in verdicts):
+            of_metric = [
+                (verdict.status, verdict.case_id, verdict.rationale)
+                for verdict in verdicts
+                if verdict.metric == metric and verdict.status not in ("ok", "not_applicable")
+            ]
+            yield from _by_status(f"{name}, {metric}", of_metric)
+
+
+def _by_status(where: str, failed: Sequence[tuple[str, str, str | None]]) -> Iterator[list[TableCell]]:
+    for status in sorted({status for status, _, _ in failed}):
+        of_status = sorted((case_id, reason or "") for other, case_id, reason in failed if other == status)
+        case_id, reason = of_status[0]
+        shown = reason if len(reason) <= LONGEST_REASON else reason[: LONGEST_REASON - 1] + "…"
+        yield [where, status, len(of_status), case_id, shown or None]

@@ -1,0 +1,143 @@
+"""Cases with their pictures, scores and rationales: the best and the worst of a run, or a spread over it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+
+from bench.folder import BenchRun, JudgeFile
+from bench.report.blocks import Detail, GalleryRow, Picture, PictureGroup
+from bench.report.cells import Verdicts
+from bench.scores import Scores, scores_of
+from gnomon.datasets import resolve
+from gnomon.records import Candidate, Case, Verdict
+
+LONGEST_RATIONALE = 2000  # characters; the whole one is in samples.jsonl
+
+
+@dataclass(frozen=True)
+class JudgedRun:
+    """A run with all that its pages show: read once.
+
+    Attributes:
+        run: the run.
+        label: its name on the page.
+        judges: the judges that worked on it.
+        verdicts: the last verdicts.
+        scores: of each judge by name, the derived ones included.
+        candidates: by case id.
+    """
+
+    run: BenchRun
+    label: str
+    judges: Sequence[JudgeFile]
+    verdicts: Verdicts
+    scores: Mapping[str, Scores]
+    candidates: Mapping[str, list[Candidate]] = field(default_factory=dict)
+
+    @classmethod
+    def read(cls, run: BenchRun, label: str = "") -> JudgedRun:
+        """Read the verdicts and candidates of a run; the label is the generator's name where none is given."""
+        judges, verdicts = run.judges(), run.verdicts()
+        scores = {judge.name: scores_of(run, verdicts, judge) for judge in judges}
+        candidates: dict[str, list[Candidate]] = {}
+        for candidate in run.candidates():
+            candidates.setdefault(candidate.case_id, []).append(candidate)
+        return cls(run, label or run.config.generator, judges, verdicts, scores, candidates)
+
+    def verdicts_of(self, judge: JudgeFile) -> list[Verdict]:
+        """Return the verdicts of one judge, metric by metric."""
+        return [
+            verdict
+            for metric in judge.metrics
+            for verdict in self.verdicts.get((judge.fingerprint, metric), {}).values()
+        ]
+
+
+def evenly_spread(case_ids: Sequence[str], count: int) -> list[str]:
+    """Return at most `count` of the ids, spread evenly and in order."""
+    step = max(1, len(case_ids) / count) if count else 1
+    return [case_ids[int(position * step)] for position in range(min(count, len(case_ids)))]
+
+
+def best_and_worst(
+    means: Mapping[str, float], count: int, *, higher_is_better: bool = True
+) -> tuple[list[str], list[str]]:
+    """Return the best cases, the best first, and the worst, the worst first: `count` together, no case in both.
+
+    Args:
+        means: a score by case id; equal ones are in the order of their ids.
+        count: of cases; an odd one more is a best one.
+        higher_is_better: whether a high score is a good one.
+    """
+    sign = -1 if higher_is_better else 1
+    best = sorted(means, key=lambda case_id: (sign * means[case_id], case_id))[: (count + 1) // 2]
+    rest = [case_id for case_id in means if case_id not in set(best)]
+    return best, sorted(rest, key=lambda case_id: (-sign * means[case_id], case_id))[: count // 2]
+
+
+def gallery_rows(runs: Sequence[JudgedRun], case_ids: Sequence[str]) -> list[GalleryRow]:
+    """Return a row for each case: its references, then the candidates of every run, below them the rationales."""
+    rows = []
+    for case_id in case_ids:
+        case = next(judged.run.cases[case_id] for judged in runs if case_id in judged.run.cases)
+        groups = [_references(runs[0].run, case)] if case.references else []
+        details: list[Detail] = []
+        for judged in runs:
+            made = judged.candidates.get(case_id, [])
+            groups.append(PictureGroup(judged.label, [_picture(judged, candidate) for candidate in made]))
+            for candidate in made:
+                details += _rationales(judged, candidate, several=len(runs) > 1)
+        rows.append(GalleryRow(instruction(case), groups, f"{case.task}, case {case.id}", details))
+    return rows
+
+
+def instruction(case: Case) -> str:
+    """Return the instruction in every language that it has."""
+    return " / ".join(text for text in (case.instruction.en, case.instruction.zh) if text)
+
+
+def scores_of_candidate(judged: JudgedRun, candidate: Candidate) -> dict[str, float | str | None]:
+    """Return the scores of every judge by "judge metric", or the status where there is none."""
+    item = candidate.case_id, candidate.seed
+    found: dict[str, float | str | None] = {}
+    for judge, metrics in judged.scores.items():
+        for metric, by_item in metrics.items():
+            if item in by_item and by_item[item].status != "not_applicable":
+                score = by_item[item]
+                found[f"{judge} {metric}"] = score.status if score.value is None else score.value
+    return found
+
+
+def rationales_of_candidate(judged: JudgedRun, candidate: Candidate) -> dict[str, str]:
+    """Return what the judges wrote, by "judge metric", cut to a bounded length."""
+    item = candidate.case_id, candidate.seed
+    found = {}
+    for judge in judged.judges:
+        for metric in judge.metrics:
+            verdict = judged.verdicts.get((judge.fingerprint, metric), {}).get(item)
+            if verdict is not None and verdict.rationale and verdict.status != "not_applicable":
+                found[f"{judge.name} {metric}"] = _cut(verdict.rationale)
+    return found
+
+
+def _rationales(judged: JudgedRun, candidate: Candidate, *, several: bool) -> list[Detail]:
+    where = f"{judged.label}, seed {candidate.seed}" if several else f"seed {candidate.seed}"
+    found = rationales_of_candidate(judged, candidate)
+    return [Detail(f"{name}, {where}", text) for name, text in found.items()]
+
+
+def _cut(text: str) -> str:
+    return text if len(text) <= LONGEST_RATIONALE else text[:LONGEST_RATIONALE] + " … (cut)"
+
+
+def _references(run: BenchRun, case: Case) -> PictureGroup:
+    pictures = [
+        Picture(resolve(run.root, reference.path), reference.name or reference.role) for reference in case.references
+    ]
+    return PictureGroup("given", pictures)
+
+
+def _picture(judged: JudgedRun, candidate: Candidate) -> Picture:
+    image = None if candidate.path is None else resolve(judged.run.path, candidate.path)
+    return Picture(image, f"seed {candidate.seed}", scores_of_candidate(judged, candidate))

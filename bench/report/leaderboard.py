@@ -1,0 +1,263 @@
+"""The page over any number of runs on one dataset: leaderboard, groups side by side, failures, best and worst cases."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from bench.folder import REPORT, BenchRun, JudgeFile
+from bench.report.blocks import Cell as TableCell
+from bench.report.blocks import Figure, Gallery, Table
+from bench.report.cells import INTERVAL_NOTE, failure_rows, measured, radar_figures
+from bench.report.document import Report
+from bench.report.examples import JudgedRun, best_and_worst, gallery_rows
+from bench.report.plots import MAX_SERIES, Bar, plot_grouped_bars
+from bench.results import JudgeResult, MetricResult, Results, mean_by_case
+from bench.scores import headline_metric
+from bench.text import repeats_texts
+from bench.workflow import summarize
+from gnomon.errors import UserError
+from gnomon.runs import RunFolder
+
+
+@dataclass(frozen=True)
+class _Row:
+    """One run by one judge."""
+
+    judged: JudgedRun
+    judge: JudgeFile
+    result: JudgeResult
+    num_missing_cases: int
+
+    def cell(self, metric: str) -> MetricResult | None:
+        return self.result.metrics.get(metric)
+
+
+def write_leaderboard_page(
+    runs: Sequence[str | Path], out: str | Path, *, metrics: Sequence[str] | None = None, num_examples: int = 12
+) -> Path:
+    """Summarize the runs afresh, write `out`/report.html about all of them and return the path.
+
+    Args:
+        runs: run folders, on one dataset.
+        out: a folder of its own, or that of an earlier page on this dataset.
+        metrics: those that are shown, the first of which orders runs and cases; None for all.
+        num_examples: cases whose pictures are shown for each judge.
+
+    Raises:
+        UserError: for runs of different datasets, judges of one name and different fingerprints, a run that is named
+            twice or was not judged, an unknown metric, and where `out` holds something else.
+    """
+    known = [BenchRun.read(run) for run in runs]
+    _refuse_unlike(known)
+    results = [summarize(run.path) for run in known]
+    page = leaderboard_page(known, results, metrics=metrics, num_examples=num_examples)
+    # The dataset alone identifies the page, so that a run can be added to it.
+    with RunFolder.open(out, command="bench report", config={}, seed=0, inputs={"dataset": known[0].dataset}):
+        return page.write(Path(out) / REPORT)
+
+
+def leaderboard_page(
+    runs: Sequence[BenchRun],
+    results: Sequence[Results],
+    *,
+    metrics: Sequence[str] | None = None,
+    num_examples: int = 12,
+) -> Report:
+    """Return the page over several runs; `results` are theirs, in their order."""
+    judged = [JudgedRun.read(run, label) for run, label in zip(runs, _labels(runs), strict=True)]
+    benchmarks = ", ".join(sorted({name for result in results for name in result.benchmarks}))
+    report = Report(f"{len(runs)} runs on {benchmarks}", lead=f"The same dataset, {results[0].dataset[:12]}, by each.")
+    num_cases = max(len(run.cases) for run in runs)
+    names = dict.fromkeys(judge.name for one in judged for judge in one.judges)
+    known = {metric for result in results for judge in result.judges.values() for metric in judge.metrics}
+    _refuse_unknown(metrics or (), known)
+    for name in names:
+        rows = [
+            _Row(one, judge, result.judges[name], num_cases - len(one.run.cases))
+            for one, result in zip(judged, results, strict=True)
+            for judge in one.judges
+            if judge.name == name
+        ]
+        _add_judge(report, name, rows, metrics, num_examples)
+    _add_failures(report, judged)
+    return report
+
+
+def _refuse_unlike(runs: Sequence[BenchRun]) -> None:
+    """Refuse runs whose numbers do not belong into one table."""
+    fingerprints: dict[str, tuple[str, Path]] = {}
+    for position, run in enumerate(runs):
+        if run.path.resolve() in {other.path.resolve() for other in runs[:position]}:
+            raise UserError(f"expected each run once, got {run.path} twice")
+        if run.dataset != runs[0].dataset:
+            raise UserError(
+                f"{runs[0].path} and {run.path} are about different datasets; report on runs of the same cases"
+            )
+        judges = run.judges()
+        if not judges:
+            raise UserError(f"{run.path} was not judged; run `gnomon bench judge` on it, or leave it out")
+        for judge in judges:
+            known, path = fingerprints.setdefault(judge.name, (judge.fingerprint, run.path))
+            if judge.fingerprint != known:
+                raise UserError(
+                    f"judge {judge.name!r} is not the same in {path} and {run.path}; judge both with one of them, "
+                    "under a new name"
+                )
+
+
+def _refuse_unknown(metrics: Iterable[str], known: set[str]) -> None:
+    for metric in metrics:
+        if metric not in known:
+            raise UserError(f"expected --metrics out of {', '.join(sorted(known))}, got {metric!r}")
+
+
+def _labels(runs: Sequence[BenchRun]) -> list[str]:
+    """Return a name for each run that no other has: the generator's, with the folder where two share it."""
+    counts = Counter(run.config.generator for run in runs)
+    folders = Counter((run.config.generator, run.path.name) for run in runs)
+
+    def label(run: BenchRun) -> str:
+        name = run.config.generator
+        if counts[name] == 1:
+            return name
+        return f"{name} ({run.path.name if folders[name, run.path.name] == 1 else run.path})"
+
+    return [label(run) for run in runs]
+
+
+def _add_judge(
+    report: Report, name: str, rows: Sequence[_Row], metrics: Sequence[str] | None, num_examples: int
+) -> None:
+    """Add what one judge says about all runs that it judged."""
+    found = list(dict.fromkeys(metric for row in rows for metric in row.result.metrics))
+    shown = found if metrics is None else [metric for metric in metrics if metric in found]
+    headline = headline_metric(rows[0].judge, found) if metrics is None else next(iter(shown), None)
+    if headline is None:
+        return
+    shown = [headline, *(metric for metric in shown if metric != headline)]
+    ordered = sorted(rows, key=lambda row: _rank(row, headline))
+    lead = f"Judge fingerprint {rows[0].judge.fingerprint}. Runs by {headline}; whole ones before partial ones."
+    report.add_section(f"Leaderboard by {name}", lead)
+    report.add_table(_overall_table(name, ordered, shown))
+    kinds = dict.fromkeys(kind for row in ordered for kind in _groups(row, headline))
+    for kind in kinds:
+        report.add_table(_group_table(headline, kind, ordered))
+    report.add_figures([figure for kind in kinds for figure in _group_figures(headline, kind, ordered)])
+    if num_examples:
+        _add_examples(report, name, ordered, headline, num_examples)
+
+
+def _groups(row: _Row, metric: str) -> Mapping[str, object]:
+    cell = row.cell(metric)
+    return cell.groups if cell is not None else {}
+
+
+def _is_partial(row: _Row, metric: str) -> bool:
+    cell = row.cell(metric)
+    return cell is None or cell.is_partial or cell.n_pending > 0 or row.num_missing_cases > 0
+
+
+def _rank(row: _Row, metric: str) -> tuple[bool, bool, float, str]:
+    """Order runs: with a value before those without, whole before partial, better before worse, then by name."""
+    cell = row.cell(metric)
+    if cell is None or cell.value is None:
+        return True, True, 0.0, row.judged.label
+    better = -cell.value if cell.higher_is_better else cell.value
+    return False, _is_partial(row, metric), better, row.judged.label
+
+
+def _overall_table(name: str, rows: Sequence[_Row], metrics: Sequence[str]) -> Table:
+    shown: list[list[TableCell]] = []
+    for row in rows:
+        cells: list[TableCell] = []
+        for metric in metrics:
+            cell = row.cell(metric)
+            notes = () if cell is None else (*repeats_texts(cell), *_partial_notes(row, metric))
+            cells.append(None if cell is None else measured(cell, notes=notes))
+        shown.append([row.judged.label, *cells])
+    note = (
+        f"{INTERVAL_NOTE} Intervals of two runs say little about their difference: `gnomon bench compare` pairs them "
+        "by case. A partial mean lacks a group, cases or verdicts that others have, and is not to be compared with whole "
+        "ones. A dash is what was not measured."
+    )
+    return Table(f"Means over all cases, judged by {name}", ["run", *metrics], shown, note)
+
+
+def _partial_notes(row: _Row, metric: str) -> list[str]:
+    if not _is_partial(row, metric):
+        return []
+    missing = f", {row.num_missing_cases} cases not in this run" if row.num_missing_cases else ""
+    return [f"partial{missing}"]
+
+
+def _group_table(metric: str, kind: str, rows: Sequence[_Row]) -> Table:
+    """Return one metric with a column for each group that any run has or lacks, and the mean of the groups."""
+    names: set[str] = set()
+    for row in rows:
+        if (cell := row.cell(metric)) is not None:
+            names |= {*cell.groups.get(kind, ()), *cell.missing.get(kind, ())}
+    shown: list[list[TableCell]] = []
+    for row in rows:
+        cell = row.cell(metric)
+        groups = cell.groups.get(kind, {}) if cell is not None else {}
+        known = [groups.get(name) for name in sorted(names)]
+        cells = [None if group is None or group.value is None else measured(group) for group in known]
+        shown.append([row.judged.label, *cells, cell.macro.get(kind) if cell is not None else None])
+    columns = ["run", *sorted(names), f"mean of every {kind}'s mean"]
+    return Table(f"{metric} by {kind}", columns, shown, "A dash is what was not measured; it is no zero.")
+
+
+def _group_figures(metric: str, kind: str, rows: Sequence[_Row]) -> list[Figure]:
+    """Return bars and a radar of the first runs, side by side."""
+    series: dict[str, list[Bar]] = {}
+    for row in rows[:MAX_SERIES]:
+        cell = row.cell(metric)
+        cells = cell.groups.get(kind, {}) if cell is not None else {}
+        bars = [Bar(name, one.value, one.ci_low, one.ci_high) for name, one in cells.items() if one.value is not None]
+        if bars:
+            series[row.judged.label] = bars
+    groups = sorted({bar.label for bars in series.values() for bar in bars})
+    if len(groups) < 2:
+        return []
+    which = f" The first {MAX_SERIES} runs." if len(rows) > MAX_SERIES else ""
+    drawing = plot_grouped_bars(groups, series, title=metric, x_label="mean")
+    values = {
+        label: {bar.label: bar.value for bar in sorted(bars, key=lambda bar: bar.label)}
+        for label, bars in series.items()
+    }
+    return [
+        Figure(drawing, f"{metric} by {kind}, with 95 % intervals.{which}"),
+        *radar_figures(metric, kind, values),
+    ]
+
+
+def _add_failures(report: Report, judged: Sequence[JudgedRun]) -> None:
+    rows: list[list[TableCell]] = []
+    for one in judged:
+        candidates = [candidate for made in one.candidates.values() for candidate in made]
+        by_judge = {judge.name: one.verdicts_of(judge) for judge in one.judges}
+        rows += [[one.label, *row] for row in failure_rows(candidates, by_judge)]
+    if rows:
+        report.add_section("Failures", "Every kind with one example.")
+        report.add_table(Table("Failures by kind", ["run", "where", "kind", "count", "for example", "reason"], rows))
+
+
+def _add_examples(report: Report, name: str, rows: Sequence[_Row], metric: str, num_examples: int) -> None:
+    """Add the cases with the best and worst mean over the runs, of those cases that every run has a score of."""
+    by_run = [mean_by_case(row.judged.scores[name].get(metric, {})) for row in rows]
+    shared = set.intersection(*(set(means) for means in by_run))
+    means = {case_id: sum(means[case_id] for means in by_run) / len(by_run) for case_id in shared}
+    if not means:
+        return
+    report.add_section(
+        f"Best and worst by {name}",
+        f"By the runs' mean {metric}, of the {len(means)} cases that every run has a score of.",
+    )
+    best, worst = best_and_worst(means, num_examples)
+    shown = [row.judged for row in rows[:MAX_SERIES]]
+    report.add_gallery(Gallery("The best, the best first.", gallery_rows(shown, best)))
+    if worst:
+        report.add_gallery(Gallery("The worst, the worst first.", gallery_rows(shown, worst)))

@@ -1,0 +1,54 @@
+"""Fixtures: two judged runs on a dataset whose texts are an attack, with failures, repeats and four tasks."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator
+from importlib import import_module
+from pathlib import Path
+
+import numpy as np
+import pytest
+from PIL import Image
+
+from bench.workflow import generate, judge
+from gnomon.datasets import write_records
+from gnomon.images import save_png
+from gnomon.records import Case, Reference, Text
+
+ATTACK = "<script>document.title = 'run'</script> \"make\" it & <img src=x onerror=alert(1)> brighter"
+TASKS = ("add", "visual_text_rendering_in_chinese", "move_" + "x" * 60, "style transfer")
+
+
+@pytest.fixture(scope="session")
+def judged_runs(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Path, Path]]:
+    """Return two judged run folders, the second of a brighter generator that fails once."""
+    sys.path.insert(0, str(Path(__file__).parent.parent / "importable"))
+    brightness = import_module("brightness")
+    folder = tmp_path_factory.mktemp("reports")
+    cases = []
+    for position in range(12):
+        noise = np.random.default_rng(position).integers(0, 90 + 5 * position, (160, 240, 3), dtype=np.uint8)
+        paths = [f"images/{position}_{number}.png" for number in range(1 + position % 2)]
+        for path in paths:
+            save_png(Image.fromarray(noise), folder / "cases" / path)
+        cases.append(
+            Case(
+                id=f"<case> '{position}'",
+                benchmark="grey",
+                task=TASKS[position % len(TASKS)],
+                instruction=Text(en=f"{ATTACK} {position}", zh="让它更亮"),
+                references=[Reference(path=path, name='a "name"') for path in paths],
+            )
+        )
+    write_records(folder / "cases" / "cases.jsonl", cases)
+    generators = {
+        "plain <b>copy</b>": brightness.NoisyCopy(),
+        "bright": brightness.MoodyCopy({"<case> '3'": "refused"}),
+    }
+    generators["bright"].offset = 60
+    for position, (name, generator) in enumerate(generators.items()):
+        generate(folder / "cases", folder / f"run-{position}", generator, name=name, repeats=2)
+        judge(folder / f"run-{position}", brightness.ExplainingJudge())
+    yield folder / "run-0", folder / "run-1"
+    sys.path.remove(str(Path(__file__).parent.parent / "importable"))
