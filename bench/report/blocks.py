@@ -90,10 +90,10 @@ class PictureGroup:
 
 @dataclass(frozen=True)
 class Detail:
-    """A text that is folded under its title until a reader opens it, such as a judge's rationale."""
+    """Texts by name that are folded under one title until a reader opens it, such as the rationales of judges."""
 
     title: str
-    text: str
+    texts: Mapping[str, str]
 
 
 @dataclass(frozen=True)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -13,6 +14,8 @@ from bench.report.blocks import Figure, Gallery, Table, Tile
 from bench.report.formatting import Shown, is_numeric_column, show, show_score
 from bench.report.thumbnails import thumbnail
 from gnomon.files import atomic_write_text
+
+LONGEST_WORD = 24  # characters that are not broken
 
 
 @dataclass(frozen=True)
@@ -96,5 +99,11 @@ class Report:
 
 
 def _breakable(text: str) -> Markup:
-    """Return the text escaped, with leave to break lines after underscores: names of metrics are long."""
-    return Markup("_<wbr>").join(escape(part) for part in text.split("_"))
+    """Return the text escaped, with leave to break lines after underscores and within long words, as names have."""
+    pieces = re.findall(rf"_|[^_\s]{{1,{LONGEST_WORD}}}|\s+", text)
+    breaks = ["_<wbr>" if piece == "_" else escape(piece) for piece in pieces]
+    long = [len(piece) == LONGEST_WORD for piece in pieces]
+    return Markup("").join(
+        Markup(piece) + (Markup("<wbr>") if is_long else Markup(""))
+        for piece, is_long in zip(breaks, long, strict=True)
+    )

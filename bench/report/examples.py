@@ -45,6 +45,10 @@ class JudgedRun:
             candidates.setdefault(candidate.case_id, []).append(candidate)
         return cls(run, label or run.config.generator, judges, verdicts, scores, candidates)
 
+    def column(self, judge: str, metric: str) -> str:
+        """Return what a metric is called beside a picture: with its judge where there are several."""
+        return metric if len(self.judges) == 1 else f"{judge} {metric}"
+
     def verdicts_of(self, judge: JudgeFile) -> list[Verdict]:
         """Return the verdicts of one judge, metric by metric."""
         return [
@@ -86,8 +90,9 @@ def gallery_rows(runs: Sequence[JudgedRun], case_ids: Sequence[str]) -> list[Gal
         for judged in runs:
             made = judged.candidates.get(case_id, [])
             groups.append(PictureGroup(judged.label, [_picture(judged, candidate) for candidate in made]))
-            for candidate in made:
-                details += _rationales(judged, candidate, several=len(runs) > 1)
+            texts = {name: text for candidate in made for name, text in _rationales(judged, candidate).items()}
+            if texts:
+                details.append(Detail(f"Reasons, {judged.label}", texts))
         rows.append(GalleryRow(instruction(case), groups, f"{case.task}, case {case.id}", details))
     return rows
 
@@ -98,33 +103,32 @@ def instruction(case: Case) -> str:
 
 
 def scores_of_candidate(judged: JudgedRun, candidate: Candidate) -> dict[str, float | str | None]:
-    """Return the scores of every judge by "judge metric", or the status where there is none."""
+    """Return scores by the name of :meth:`JudgedRun.column`, or the status where there is none."""
     item = candidate.case_id, candidate.seed
     found: dict[str, float | str | None] = {}
     for judge, metrics in judged.scores.items():
         for metric, by_item in metrics.items():
             if item in by_item and by_item[item].status != "not_applicable":
                 score = by_item[item]
-                found[f"{judge} {metric}"] = score.status if score.value is None else score.value
+                found[judged.column(judge, metric)] = score.status if score.value is None else score.value
     return found
 
 
 def rationales_of_candidate(judged: JudgedRun, candidate: Candidate) -> dict[str, str]:
-    """Return what the judges wrote, by "judge metric", cut to a bounded length."""
+    """Return what the judges wrote by the name of :meth:`JudgedRun.column`, cut to a bounded length."""
     item = candidate.case_id, candidate.seed
     found = {}
     for judge in judged.judges:
         for metric in judge.metrics:
             verdict = judged.verdicts.get((judge.fingerprint, metric), {}).get(item)
             if verdict is not None and verdict.rationale and verdict.status != "not_applicable":
-                found[f"{judge.name} {metric}"] = _cut(verdict.rationale)
+                found[judged.column(judge.name, metric)] = _cut(verdict.rationale)
     return found
 
 
-def _rationales(judged: JudgedRun, candidate: Candidate, *, several: bool) -> list[Detail]:
-    where = f"{judged.label}, seed {candidate.seed}" if several else f"seed {candidate.seed}"
+def _rationales(judged: JudgedRun, candidate: Candidate) -> dict[str, str]:
     found = rationales_of_candidate(judged, candidate)
-    return [Detail(f"{name}, {where}", text) for name, text in found.items()]
+    return {f"{name}, seed {candidate.seed}": text for name, text in found.items()}
 
 
 def _cut(text: str) -> str:

@@ -13,10 +13,10 @@ from bench.report.blocks import Figure, Gallery, Table
 from bench.report.cells import INTERVAL_NOTE, failure_rows, measured, radar_figures
 from bench.report.document import Report
 from bench.report.examples import JudgedRun, best_and_worst, gallery_rows
+from bench.report.formatting import number
 from bench.report.plots import MAX_SERIES, Bar, plot_grouped_bars
 from bench.results import JudgeResult, MetricResult, Results, mean_by_case
 from bench.scores import headline_metric
-from bench.text import repeats_texts
 from bench.workflow import summarize
 from gnomon.errors import UserError
 from gnomon.runs import RunFolder
@@ -175,15 +175,19 @@ def _overall_table(name: str, rows: Sequence[_Row], metrics: Sequence[str]) -> T
         cells: list[TableCell] = []
         for metric in metrics:
             cell = row.cell(metric)
-            notes = () if cell is None else (*repeats_texts(cell), *_partial_notes(row, metric))
+            notes = () if cell is None else (*_repeats_notes(cell), *_partial_notes(row, metric))
             cells.append(None if cell is None else measured(cell, notes=notes))
         shown.append([row.judged.label, *cells])
     note = (
         f"{INTERVAL_NOTE} Intervals of two runs say little about their difference: `gnomon bench compare` pairs them "
-        "by case. A partial mean lacks a group, cases or verdicts that others have, and is not to be compared with whole "
-        "ones. A dash is what was not measured."
+        "by case. A partial mean lacks a group, cases or verdicts that others have, and is not to be compared with "
+        "whole ones. A dash is what was not measured; ± is the sample standard deviation of the means of the seeds."
     )
     return Table(f"Means over all cases, judged by {name}", ["run", *metrics], shown, note)
+
+
+def _repeats_notes(cell: MetricResult) -> list[str]:
+    return [] if cell.std is None else [f"± {number(cell.std)} over {len(cell.seeds)} seeds"]
 
 
 def _partial_notes(row: _Row, metric: str) -> list[str]:

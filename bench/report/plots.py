@@ -17,6 +17,7 @@ import numpy as np
 from matplotlib import rc_context
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure as Drawing
+from matplotlib.layout_engine import ConstrainedLayoutEngine
 from matplotlib.projections.polar import PolarAxes
 from matplotlib.ticker import MaxNLocator, NullLocator
 
@@ -183,7 +184,7 @@ def plot_radar(spokes: Sequence[str], series: Mapping[str, Sequence[float | None
         raise ValueError(
             f"expected 3 spokes and 1 to {MAX_SERIES} series for {title!r}, got {len(spokes)}, {len(series)}"
         )
-    figure = Drawing(figsize=(WIDTH, WIDTH), layout="constrained")
+    figure = Drawing(figsize=(WIDTH, 3.7), layout=ConstrainedLayoutEngine(w_pad=0.12))
     axes = figure.add_subplot(projection="polar")
     assert isinstance(axes, PolarAxes)
     figure.suptitle(title, color=_INK, fontsize=11, x=0.01, horizontalalignment="left", wrap=True)
@@ -200,9 +201,10 @@ def plot_radar(spokes: Sequence[str], series: Mapping[str, Sequence[float | None
         if len(series) == 1 and not np.isnan(numbers).any():
             axes.fill(*closed, color=COLOURS[position], alpha=0.15)
     axes.set_ylim(bottom=0)
-    axes.set_xticks(angles, [fill(_shortened(spoke, 30), 14) for spoke in spokes])
+    axes.set_xticks(angles, [fill(_shortened(spoke.replace("_", " "), 36), 12) for spoke in spokes])
     axes.tick_params(axis="x", colors=_INK, labelsize=9)
     axes.tick_params(axis="y", labelsize=8, labelcolor=_INK)
+    axes.yaxis.set_major_locator(MaxNLocator(3))
     axes.grid(color=_INK, alpha=0.15, linewidth=0.6)
     axes.spines["polar"].set_color(_INK)
     axes.spines["polar"].set_alpha(0.3)

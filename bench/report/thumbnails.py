@@ -1,4 +1,4 @@
-"""Pictures inside the page: small PNGs as data URIs."""
+"""Pictures inside the page as data URIs: small ones to the pixel, others scaled down and compressed."""
 
 from __future__ import annotations
 
@@ -13,6 +13,7 @@ from gnomon.images import UnreadableImageError, load_image, to_rgb
 
 MAX_SIDE = 256  # px; twice the width at which the page shows a picture, for dense screens
 SMALL_SIDE = 128  # px; pictures up to this are enlarged with hard edges, so that their true pixels are seen
+QUALITY = 85  # of WebP
 
 
 @dataclass(frozen=True)
@@ -25,7 +26,9 @@ class Thumbnail:
 
 
 def thumbnail(image: Image.Image | Path | None) -> Thumbnail:
-    """Return `image` scaled down to at most 256 px a side, as a PNG data URI; never enlarged.
+    """Return `image` scaled down to at most 256 px a side, as a data URI; never enlarged.
+
+    A small picture is a PNG; a larger one is a WebP, in which a photograph takes a tenth of the bytes.
 
     A report must come out whatever happened to a picture, so a missing or broken one is said and does not raise.
     """
@@ -40,5 +43,9 @@ def thumbnail(image: Image.Image | Path | None) -> Thumbnail:
     small = max(picture.size) <= SMALL_SIDE
     picture.thumbnail((MAX_SIDE, MAX_SIDE), Image.Resampling.LANCZOS)
     buffer = io.BytesIO()
-    picture.save(buffer, format="PNG", optimize=True)
-    return Thumbnail("data:image/png;base64," + base64.b64encode(buffer.getvalue()).decode(), small=small)
+    kind = "png" if small else "webp"
+    if small:
+        picture.save(buffer, format="PNG", optimize=True)
+    else:
+        picture.save(buffer, format="WEBP", quality=QUALITY)
+    return Thumbnail(f"data:image/{kind};base64," + base64.b64encode(buffer.getvalue()).decode(), small=small)

@@ -77,7 +77,7 @@ def test_nothing_points_outside_the_page() -> None:
     for name, value in Outline(page_with(ATTACK, None).render()).attributes:
         if name in ("src", "href", "xlink:href", "action", "data", "poster", "srcset", "background"):
             assert value is not None
-            assert value.startswith(("#", "data:image/png;base64,"))
+            assert value.startswith(("#", "data:image/png;base64,", "data:image/webp;base64,"))
     assert re.search(r"url\((?!#)", html) is None
     assert "@import" not in html
 
@@ -91,12 +91,12 @@ def test_drawings_of_one_page_share_no_ids() -> None:
     assert len(ids) == len(set(ids))
 
 
-def test_pictures_are_small_pngs_inside_the_page() -> None:
+def test_pictures_are_small_and_inside_the_page() -> None:
     page = Report("x").add_section("y")
     wide, tiny = Image.new("RGB", (1000, 500), "red"), Image.new("RGB", (64, 64), "blue")
     page.add_gallery(Gallery("g", [GalleryRow("i", [PictureGroup("t", [Picture(wide, "w"), Picture(tiny, "t")])])]))
     html = page.render()
-    uris = re.findall(r'src="data:image/png;base64,([^"]+)"', html)
+    uris = re.findall(r'src="data:image/(?:png|webp);base64,([^"]+)"', html)
     pictures = [Image.open(io.BytesIO(base64.b64decode(uri))) for uri in uris]
     assert [picture.size for picture in pictures] == [(256, 128), (64, 64)]
     assert pictures[1].convert("RGB").getpixel((5, 5)) == (0, 0, 255)

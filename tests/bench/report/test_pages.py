@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from pathlib import Path
 from types import ModuleType
@@ -21,13 +22,15 @@ def test_the_page_of_a_run_shows_counts_intervals_and_pictures(
     judge(run, brightness.BrightnessJudge())
     html = write_run_page(run, num_examples=3).read_text()
     assert "<script" not in html
-    assert "&lt;script&gt;alert(1)&lt;/script&gt; 0" in html
+    assert "&lt;script&gt;alert(1)&lt;/script&gt; 5" in html
     assert "copy &lt;b&gt; on grey" in html
     assert "1 missing_<wbr>output" in html
     assert "n = 5 of 6" in html
     assert html.count('class="row"') == 3
     assert html.count("<svg") == 2
-    assert "picture missing" in html
+    assert "<td>missing_<wbr>output</td>" in html
+    best, worst = html.index("The best"), html.index("The worst")
+    assert re.findall(r"case (case-\d)<", html[best:worst])[0] != re.findall(r"case (case-\d)<", html[worst:])[0]
 
 
 def test_a_run_that_was_not_judged_has_a_page_too(

@@ -10,7 +10,16 @@ from collections.abc import Callable
 import numpy as np
 import pytest
 
-from bench.report.plots import Bar, Series, plot_bars, plot_curves, plot_histogram
+from bench.report.plots import (
+    MAX_SERIES,
+    Bar,
+    Series,
+    plot_bars,
+    plot_curves,
+    plot_grouped_bars,
+    plot_histogram,
+    plot_radar,
+)
 
 
 def texts(svg: str) -> list[str]:
@@ -50,6 +59,31 @@ def test_histogram_names_each_group_with_its_size() -> None:
     svg = plot_histogram({"before": list(values), "after": [1.0], "empty": []}, title="t", x_label="reward")
     assert {"before (n = 50)", "after (n = 1)"} <= set(texts(svg))
     assert not any("empty" in text for text in texts(svg))
+
+
+def test_grouped_bars_name_groups_and_series_and_leave_a_place_empty() -> None:
+    first, second = [Bar("add", 0.5, 0.4, 0.6), Bar("remove", 0.2)], [Bar("remove", 0.3)]
+    svg = plot_grouped_bars(["add", "remove"], {"one": first, "two": second}, title="t", x_label="mean")
+    assert {"add", "remove", "one", "two", "mean"} <= set(texts(svg))
+
+
+def test_a_radar_names_its_spokes_and_a_gap_opens_its_line() -> None:
+    whole = plot_radar(["add", "visual_text", "style"], {"one": [0.5, 0.2, 0.9]}, title="t")
+    assert {"add", "visual text", "style"} <= set(texts(whole))
+    both = plot_radar(["a", "b", "c"], {"one": [0.5, 0.2, 0.9], "two": [0.5, None, 0.9]}, title="t")
+    assert {"one", "two"} <= set(texts(both))
+
+
+def test_a_radar_of_negative_values_or_other_lengths_is_refused() -> None:
+    for values in ([0.1, -0.1, 0.2], [0.1, 0.2]):
+        with pytest.raises(ValueError, match="expected 3 values of at least 0"):
+            plot_radar(["a", "b", "c"], {"one": values}, title="t")
+
+
+def test_more_series_than_can_be_told_apart_are_refused() -> None:
+    many = {str(position): [Bar("a", 0.1)] for position in range(MAX_SERIES + 1)}
+    with pytest.raises(ValueError, match=f"1 to {MAX_SERIES} series"):
+        plot_grouped_bars(["a"], many, title="t", x_label="x")
 
 
 @pytest.mark.parametrize(
