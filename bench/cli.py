@@ -8,6 +8,7 @@ from typing import Any, Literal, Protocol
 from jsonargparse.typing import NonNegativeInt, PositiveInt
 
 from gnomon.errors import UserError
+from gnomon.tracking import LoggerName
 
 
 class _Generator(Protocol):
@@ -166,18 +167,24 @@ def judge_run(*, run: Path, judge: _Judge, batch_size: PositiveInt = 8, trainer:
         raise UserError(all_failed_text("verdicts", failures))
 
 
-def summarize(*, run: Path) -> None:
-    """Turn the verdicts of a run into results.json and print them.
+def summarize(*, run: Path, tracker: LoggerName | list[LoggerName] = "csv", num_examples: NonNegativeInt = 12) -> None:
+    """Turn the verdicts of a run into results.json and results.csv, print them, and log them to trackers.
 
     Args:
         run: run folder.
+        tracker: tensorboard, wandb or "[tensorboard, wandb]"; the CSV file is always written.
+        num_examples: cases whose pictures are logged to trackers.
     """
-    from bench.folder import RESULTS
+    from bench.folder import RESULTS, BenchRun
     from bench.text import results_text
+    from bench.tracking import track
     from bench.workflow import summarize as run_step
 
-    print(results_text(run_step(run)))
-    print(f"written to {run / RESULTS}")
+    results = run_step(run)
+    print(results_text(results))
+    trackers: list[LoggerName] = tracker if isinstance(tracker, list) else [tracker]
+    table = track(BenchRun.read(run), results, trackers, num_examples=num_examples)
+    print(f"written to {run / RESULTS} and {table}")
 
 
 def report(argv: list[str]) -> None:
@@ -204,7 +211,6 @@ def report(argv: list[str]) -> None:
 
 def _report_parser() -> Any:
     from jsonargparse import ActionConfigFile, ArgumentParser  # type: ignore[attr-defined]  # no explicit re-export
-    from jsonargparse.typing import NonNegativeInt
 
     parser = ArgumentParser(prog="gnomon bench report", description=(report.__doc__ or "").splitlines()[0])
     parser.add_argument("--config", action=ActionConfigFile, help="a YAML file with any of these")

@@ -8,6 +8,8 @@
     judge_<name>.json  a judge that was run here: fingerprint, metrics
     samples.jsonl      one verdict a line
     results.json       the numbers
+    results.csv        the same, one line a cell
+    logs/              what trackers keep, see :mod:`bench.tracking`
     report.html        the page
 
 All steps share one manifest, because they share one identity: which generator made pictures of which cases.

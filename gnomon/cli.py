@@ -74,7 +74,9 @@ COMMANDS: dict[tuple[str, ...], Command] = {
     ("bench", "generate"): Command("bench.cli:generate", "make the images of a generator for a benchmark's cases"),
     ("bench", "judge"): Command("bench.cli:judge", "judge images, one verdict a line", takes_argv=True),
     ("bench", "summarize"): Command("bench.cli:summarize", "turn verdicts into results with intervals"),
-    ("bench", "report"): Command("bench.cli:report", "write a page of one run, or a leaderboard of several", takes_argv=True),
+    ("bench", "report"): Command(
+        "bench.cli:report", "write a page of one run, or a leaderboard of several", takes_argv=True
+    ),
     ("bench", "compare"): Command("bench.cli:compare", "compare two runs on the same cases, paired"),
     ("bench", "agreement"): Command("bench.cli:agreement", "measure how far the raters in a CSV file agree"),
 }

@@ -45,12 +45,15 @@ def make_logger(name: LoggerName, folder: str | Path, project: str = "gnomon") -
         from pytorch_lightning.loggers import WandbLogger
 
         logs.mkdir(parents=True, exist_ok=True)  # wandb falls back to a temporary folder where this one is missing
-        return WandbLogger(name=folder.resolve().name, save_dir=logs, project=project, mode=_wandb_mode(logs))
+        return WandbLogger(name=folder.resolve().name, save_dir=logs, project=project, mode=wandb_mode(logs))
     raise UserError(f"expected the logger csv, tensorboard or wandb, got {name!r}")
 
 
-def _wandb_mode(logs: Path) -> str:
-    """Return the mode for `wandb.init`; Lightning's own `offline=True` sets it too late once wandb was asked."""
+def wandb_mode(logs: Path) -> str:
+    """Return the mode for `wandb.init`: that of `WANDB_MODE`, else offline unless a login is found.
+
+    Lightning's own `offline=True` sets it too late once wandb was asked.
+    """
     if os.environ.get("WANDB_MODE"):
         return os.environ["WANDB_MODE"]
     import wandb
