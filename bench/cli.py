@@ -204,7 +204,9 @@ def report(argv: list[str]) -> None:
     from bench.report.leaderboard import write_leaderboard_page
 
     if given.out is None:
-        raise UserError("expected --out DIR for a leaderboard, a folder of its own, got none")
+        raise UserError(
+            "expected --out DIR for a leaderboard (several runs, or --metrics), a folder of its own; got none"
+        )
     page = write_leaderboard_page(given.run, given.out, metrics=given.metrics, num_examples=given.num_examples)
     print(f"written to {page}")
 
@@ -214,7 +216,9 @@ def _report_parser() -> Any:
 
     parser = ArgumentParser(prog="gnomon bench report", description=(report.__doc__ or "").splitlines()[0])
     parser.add_argument("--config", action=ActionConfigFile, help="a YAML file with any of these")
-    parser.add_argument("--run", type=Path, nargs="+", required=True, help="run folder; several make a leaderboard")
+    parser.add_argument(
+        "--run", type=Path, nargs="+", required=True, help="run folder; several make a leaderboard; a list in YAML"
+    )
     parser.add_argument("--out", type=Path, help="folder of the leaderboard; one run's page is written into its folder")
     parser.add_argument(
         "--metrics", type=str, nargs="+", help="those of the leaderboard, the first of which orders runs; default: all"

@@ -64,6 +64,12 @@ def test_all_steps_from_the_command_line(
     assert json.loads((tmp_path / "compared/comparison.json").read_text())["after"] == "mine"
     assert (tmp_path / "compared/report.html").exists()
 
+    several = ["bench", "report", "--run", str(run), str(other), "--num-examples", "2"]
+    assert main(several) == 1
+    assert "expected --out DIR" in capsys.readouterr().err
+    assert main([*several, "--out", str(tmp_path / "board"), "--metrics", "redness", "brightness"]) == 0
+    assert "<h1>2 runs on grey</h1>" in (tmp_path / "board/report.html").read_text()
+
 
 def test_a_run_in_which_everything_failed_is_an_error_that_says_why(
     make_dataset: Callable[..., Path],
