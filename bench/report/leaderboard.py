@@ -15,11 +15,13 @@ from bench.report.document import Report
 from bench.report.examples import JudgedRun, best_and_worst, gallery_rows
 from bench.report.formatting import number
 from bench.report.plots import MAX_SERIES, Bar, plot_grouped_bars
-from bench.results import JudgeResult, MetricResult, Results, mean_by_case
+from bench.results import Cell, JudgeResult, MetricResult, Results, mean_by_case
 from bench.scores import headline_metric
 from bench.workflow import summarize
 from gnomon.errors import UserError
 from gnomon.runs import RunFolder
+
+MAX_OPEN_GROUPS = 12  # drawings of more are tall, and folded
 
 
 @dataclass(frozen=True)
@@ -33,6 +35,10 @@ class _Row:
 
     def cell(self, metric: str) -> MetricResult | None:
         return self.result.metrics.get(metric)
+
+    def groups(self, metric: str, kind: str) -> Mapping[str, Cell]:
+        cell = self.cell(metric)
+        return cell.groups.get(kind, {}) if cell is not None else {}
 
 
 def write_leaderboard_page(
@@ -142,17 +148,16 @@ def _add_judge(
     lead = f"Judge fingerprint {rows[0].judge.fingerprint}. Runs by {headline}; whole ones before partial ones."
     report.add_section(f"Leaderboard by {name}", lead)
     report.add_table(_overall_table(name, ordered, shown))
-    kinds = dict.fromkeys(kind for row in ordered for kind in _groups(row, headline))
+    cells = [cell for row in ordered if (cell := row.cell(headline)) is not None]
+    kinds = list(dict.fromkeys(kind for cell in cells for kind in cell.groups))
     for kind in kinds:
         report.add_table(_group_table(headline, kind, ordered))
-    report.add_figures([figure for kind in kinds for figure in _group_figures(headline, kind, ordered)])
+    tall = [kind for kind in kinds if max(len(row.groups(headline, kind)) for row in ordered) > MAX_OPEN_GROUPS]
+    report.add_figures([one for kind in kinds if kind not in tall for one in _group_figures(headline, kind, ordered)])
+    for kind in tall:
+        report.add_figures(_group_figures(headline, kind, ordered), fold=f"Drawing of {headline} by {kind}")
     if num_examples:
         _add_examples(report, name, ordered, headline, num_examples)
-
-
-def _groups(row: _Row, metric: str) -> Mapping[str, object]:
-    cell = row.cell(metric)
-    return cell.groups if cell is not None else {}
 
 
 def _is_partial(row: _Row, metric: str) -> bool:
@@ -205,8 +210,7 @@ def _group_table(metric: str, kind: str, rows: Sequence[_Row]) -> Table:
             names |= {*cell.groups.get(kind, ()), *cell.missing.get(kind, ())}
     shown: list[list[TableCell]] = []
     for row in rows:
-        cell = row.cell(metric)
-        groups = cell.groups.get(kind, {}) if cell is not None else {}
+        cell, groups = row.cell(metric), row.groups(metric, kind)
         known = [groups.get(name) for name in sorted(names)]
         cells = [None if group is None or group.value is None else measured(group) for group in known]
         shown.append([row.judged.label, *cells, cell.macro.get(kind) if cell is not None else None])
@@ -218,9 +222,8 @@ def _group_figures(metric: str, kind: str, rows: Sequence[_Row]) -> list[Figure]
     """Return bars and a radar of the first runs, side by side."""
     series: dict[str, list[Bar]] = {}
     for row in rows[:MAX_SERIES]:
-        cell = row.cell(metric)
-        cells = cell.groups.get(kind, {}) if cell is not None else {}
-        bars = [Bar(name, one.value, one.ci_low, one.ci_high) for name, one in cells.items() if one.value is not None]
+        cells = row.groups(metric, kind).items()
+        bars = [Bar(name, one.value, one.ci_low, one.ci_high) for name, one in cells if one.value is not None]
         if bars:
             series[row.judged.label] = bars
     groups = sorted({bar.label for bars in series.values() for bar in bars})

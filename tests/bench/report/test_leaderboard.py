@@ -3,15 +3,19 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from types import ModuleType
 
 import pytest
 
+from bench import benchmarks
+from bench.benchmarks import Benchmark, Score
+from bench.report import leaderboard
 from bench.report.leaderboard import write_leaderboard_page
 from bench.workflow import generate, judge
 from gnomon.errors import UserError
+from gnomon.records import Case
 
 MakeDataset = Callable[..., Path]
 MakeRun = Callable[..., Path]
@@ -110,3 +114,27 @@ def test_what_does_not_belong_into_one_table_is_refused(
         with pytest.raises(UserError, match=match):
             write_leaderboard_page([first, second], tmp_path / "out")
     assert not (tmp_path / "out").exists()
+
+
+def derived(case: Case, scores: Mapping[str, Score]) -> dict[str, Score]:
+    """Return twice the brightness as "overall", or what it failed by."""
+    known = scores.get("brightness")
+    if known is None:
+        return {}
+    return {"overall": known if known.value is None else Score(2 * known.value)}
+
+
+def test_a_group_that_the_benchmark_expects_is_blank_and_a_derived_overall_leads(
+    make_run: MakeRun, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    benchmark = Benchmark("grey", "for tests", derived, parts={"task": frozenset({"dark", "light", "night"})})
+    monkeypatch.setattr(benchmarks, "known_benchmarks", lambda: {"grey": benchmark})
+    monkeypatch.setattr(leaderboard, "MAX_OPEN_GROUPS", 1)
+    html = write_leaderboard_page([make_run("a"), make_run("b", 9)], tmp_path / "out", num_examples=2).read_text()
+    first, *_ = rows(html, "Means over all cases")
+    brightness, overall = float(first[2].split()[0]), float(first[1].split()[0])
+    assert overall == pytest.approx(2 * brightness, abs=0.002)
+    assert "6 of 6 scored partial" in first[1]
+    assert [row[3] for row in rows(html, "overall by task")] == ["–", "–"]
+    assert "<summary>Drawing of overall by task</summary>" in html
+    assert "By the runs&#39; mean overall" in html
