@@ -6,6 +6,7 @@ import json
 from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from pathlib import Path
 from statistics import fmean
 from typing import TypeVar
 
@@ -16,6 +17,8 @@ from rm.protocols.parsing import Parsed
 from rm.vlm.conversation import Reply
 
 T = TypeVar("T")
+_Shown = tuple[Path, tuple[str, ...], Path | None, Status]
+"""What pictures are loaded for: the folder, references, the candidate's file, and how its generator did."""
 READING_VERSION = 1  # part of every fingerprint; raised when equal replies are read differently
 
 
@@ -68,7 +71,8 @@ class Shell:
         return verdicts
 
     def _batch(self, requests: Sequence[JudgeRequest]) -> list[Verdict]:
-        prepared = [self._prepare(request) for request in requests]
+        loaded: dict[_Shown, Pictures | NoPictures] = {}
+        prepared = [self._prepare(request, loaded) for request in requests]
         asked = [item for item in prepared if isinstance(item, Asked)]
         answers = iter(self.answer(asked) if asked else [])
         return [
@@ -78,10 +82,15 @@ class Shell:
             for request, item in zip(requests, prepared, strict=True)
         ]
 
-    def _prepare(self, request: JudgeRequest) -> Asked | Outcome:
+    def _prepare(self, request: JudgeRequest, loaded: dict[_Shown, Pictures | NoPictures]) -> Asked | Outcome:
+        """Load what is shown, once for all metrics: backends know equal pictures by their identity."""
         if (problem := self.problem(request)) is not None:
             return Outcome(None, "not_applicable", problem)
-        found = load_pictures(request.root, self.shown(request), [request.image], status=request.candidate.status)
+        references, status = self.shown(request), request.candidate.status
+        key = (request.root, tuple(reference.path for reference in references), request.image, status)
+        if key not in loaded:
+            loaded[key] = load_pictures(request.root, references, [request.image], status=status)
+        found = loaded[key]
         return Outcome(None, found.status, found.reason) if isinstance(found, NoPictures) else Asked(request, found)
 
     def _verdict(self, request: JudgeRequest, outcome: Outcome, hashes: tuple[str, ...]) -> Verdict:
