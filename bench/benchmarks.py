@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from functools import cache
 from typing import NamedTuple
 
 from gnomon.records import Case, Status
@@ -73,6 +74,7 @@ TABLETOP = Benchmark(
 )
 
 
+@cache
 def known_benchmarks() -> dict[str, Benchmark]:
     """Return all benchmarks by name."""
     from bench.editcompass.scoring import EDIT_COMPASS  # there, because it is made of this module's classes
@@ -82,4 +84,9 @@ def known_benchmarks() -> dict[str, Benchmark]:
 
 def benchmark_of(case: Case) -> Benchmark:
     """Return the benchmark of a case; one that is not known has nothing but its metrics."""
-    return known_benchmarks().get(case.benchmark) or Benchmark(case.benchmark, "cases of another benchmark")
+    return known_benchmarks().get(case.benchmark) or _other(case.benchmark)
+
+
+@cache
+def _other(name: str) -> Benchmark:
+    return Benchmark(name, "cases of another benchmark")

@@ -221,6 +221,7 @@ def measure_api(folder: Path) -> None:
         assert server.stdout is not None
         address = f"http://127.0.0.1:{int(server.stdout.readline())}/v1"
         vlm = ApiVLM(model="slow", base_url=address, max_concurrency=IN_FLIGHT)
+        judge(run, RubricJudge(vlm, metrics=["visual_quality"], name="first"), batch_size=ASKED)  # imports what is used
         asked = RubricJudge(vlm, metrics=["overall"], batch_size=ASKED)
         start = time.perf_counter()
         judge(run, asked, batch_size=ASKED)
