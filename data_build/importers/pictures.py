@@ -46,7 +46,7 @@ class Pictures:
             RowError: for a path that leaves the folder, and for a file that is not there.
         """
         _inner_path(value, field)
-        found = next((folder / value for folder in folders if (self._root / folder / value).is_file()), None)
+        found = next((folder / value for folder in folders if _is_file(self._root / folder / value)), None)
         if found is None:
             raise RowError(f"there is no picture {value!r} below {self._root}", "missing_picture")
         return self.add(found.as_posix(), field)
@@ -81,6 +81,13 @@ def _inner_path(value: str, field: str) -> str:
     return (FOLDER / path).as_posix()
 
 
+def _is_file(path: Path) -> bool:
+    try:
+        return path.is_file()
+    except OSError:  # a name that is too long, a folder that may not be entered
+        return False
+
+
 def _format(file: Path | io.BytesIO, field: str) -> str:
     """Return the suffix of a picture's format by its first bytes; the pixels are not read."""
     try:
@@ -108,7 +115,7 @@ def store(sources: dict[str, str | bytes], folders: list[Path], out: Path) -> No
             if not target.exists():
                 atomic_write_bytes(target, source)
             continue
-        file = next((folder / source for folder in folders if (folder / source).is_file()), None)
+        file = next((folder / source for folder in folders if _is_file(folder / source)), None)
         if file is None:
             raise RowError(f"there is no picture {source!r} below {folders[0]}", "missing_picture")
         if not target.exists():

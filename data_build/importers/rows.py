@@ -48,11 +48,13 @@ class Row:
         file: relative path with forward slashes.
         number: from 1; the line of a JSON-lines file.
         data: the row's fields; anything but a mapping is refused where a field is looked up.
+        problem: why there are no fields to look at, for people; None where there are.
     """
 
     file: str
     number: int
     data: Any
+    problem: str | None = None
 
     @property
     def id(self) -> str:
@@ -151,8 +153,8 @@ def iterate_rows(file: Path, name: str) -> Iterator[Row]:
             yield from _json_lines(file, name)
         else:
             for number, data in enumerate(_json_rows(file), start=1):
-                yield Row(name, number, data)
-    except (OSError, UnicodeDecodeError, json.JSONDecodeError) as error:
+                yield Row(name, number, data, _problem_of(data))
+    except (OSError, ValueError, RecursionError) as error:
         raise UserError(f"expected a readable {file.suffix} file at {file}: {error}; download it again") from error
 
 
@@ -174,9 +176,20 @@ def _json_lines(file: Path, name: str) -> Iterator[Row]:
         for number, line in enumerate(lines, start=1):
             if line.strip():
                 try:
-                    yield Row(name, number, json.loads(line))
-                except ValueError:
-                    yield Row(name, number, "a line that is no JSON")
+                    data = json.loads(line)
+                except (ValueError, RecursionError) as error:
+                    yield Row(name, number, None, f"expected JSON: {error}")
+                else:
+                    yield Row(name, number, data, _problem_of(data))
+
+
+def _problem_of(data: Any) -> str | None:
+    r"""Say that a text holds half a character, as JSON may write it ("\ud83d"): no file can hold that."""
+    try:
+        json.dumps(data, ensure_ascii=False).encode()
+    except UnicodeEncodeError as error:
+        return f"expected texts of whole characters, got {error.object[error.start]!r}"
+    return None
 
 
 def _parquet_rows(file: Path, name: str) -> Iterator[Row]:

@@ -148,6 +148,8 @@ class _Shell:
         self.num_rows += 1
         pictures = Pictures(self._root)
         try:
+            if row.problem is not None:
+                raise RowError(row.problem)
             found = self._importer.convert(row, pictures)
             self._refuse_repeated([item for item in found if isinstance(item, Case)])
             store(pictures.sources, [self._root, (self._root / row.file).parent], self._out)

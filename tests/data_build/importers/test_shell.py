@@ -69,6 +69,9 @@ def test_rows_that_cannot_be_used_are_counted_and_named(
         json.dumps(row(6, prompt="")),
         json.dumps(row(7, path2=None)),
         json.dumps([1]),
+        json.dumps(row(9, path1=f"{'long' * 99}.png")),
+        json.dumps(row(10, prompt="half a character: \ud83d")),
+        "[" * 100_000,
         json.dumps(row(8)),
     ]
     (source / "train.json").unlink()
@@ -76,10 +79,10 @@ def test_rows_that_cannot_be_used_are_counted_and_named(
 
     assert run("hpdv3", "--from", source, "--out", tmp_path / "out") == 0
 
-    assert "rows left out: bad_row 5, missing_picture 2, unreadable_picture 1" in capsys.readouterr().out
+    assert "rows left out: bad_row 7, missing_picture 3, unreadable_picture 1" in capsys.readouterr().out
     problems = [json.loads(line) for line in (tmp_path / "out/problems.jsonl").read_text().splitlines()]
-    assert [(item["file"], item["row"]) for item in problems] == [("train.jsonl", number) for number in range(2, 10)]
-    assert json.loads((tmp_path / "out/summary.json").read_text())["num_rows"] == 10
+    assert [(item["file"], item["row"]) for item in problems] == [("train.jsonl", number) for number in range(2, 13)]
+    assert json.loads((tmp_path / "out/summary.json").read_text())["num_rows"] == 13
     assert not [path for path in (tmp_path / "out").rglob("*") if "secret" in path.name or "passwd" in path.name]
     assert len(read_comparisons(tmp_path / "out")) == 2
 
@@ -96,7 +99,8 @@ def test_a_set_without_a_usable_row_is_an_error_with_the_first_reason(
 def test_a_folder_without_files_and_a_file_that_is_broken_are_named(tmp_path: Path) -> None:
     with pytest.raises(UserError, match="found none; check --from"):
         find_files(tmp_path, frozenset())
-    for name, content in (("a.json", b"[1"), ("b.parquet", b"PAR1"), ("c.json", b"\xff"), ("d.json", b'{"a": 1}')):
+    broken = {"a.json": b"[1", "b.parquet": b"PAR1", "c.json": b"\xff", "d.json": b'{"a": 1}', "e.json": b"[" * 10**5}
+    for name, content in broken.items():
         (tmp_path / name).write_bytes(content)
         with pytest.raises(UserError, match=name):
             list(iterate_rows(tmp_path / name, name))
