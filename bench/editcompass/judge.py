@@ -152,7 +152,12 @@ def read_score(reply: Reply, metric: str) -> Parsed[float]:
 def read_differences(reply: Reply) -> Parsed[str]:
     """Return the list of differences that a reply gives, as JSON; an empty list is one, no list is a failure."""
     grammar = Grammar(_DIFFERENCE_KEYS, _listed, lambda text: None, bare=(list,))
-    return _applying(read_reply(reply, lambda text, finish_reason: read(text, grammar, finish_reason=finish_reason)))
+
+    def whole(text: str, finish_reason: str | None) -> Parsed[str]:
+        # A list that is not closed may lack entries, even where the model says that it stopped by itself.
+        return read(text, grammar, finish_reason=finish_reason if reply.status == "truncated" else None)
+
+    return _applying(read_reply(reply, whole))
 
 
 def _listed(values: list[Any]) -> Parsed[str]:

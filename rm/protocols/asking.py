@@ -19,7 +19,7 @@ from rm.vlm.conversation import Reply
 T = TypeVar("T")
 _Shown = tuple[Path, tuple[str, ...], Path | None, Status]
 """What pictures are loaded for: the folder, references, the candidate's file, and how its generator did."""
-READING_VERSION = 1  # part of every fingerprint; raised when equal replies are read differently
+READING_VERSION = 2  # part of every fingerprint; raised when equal replies are read differently
 
 
 @dataclass(frozen=True)

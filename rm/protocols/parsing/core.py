@@ -84,6 +84,7 @@ _REASON_KEYS = (
 _THINK_TAG = re.compile(r"<(/?)think(?:ing)?>", re.IGNORECASE)
 _ANSWER_TAG = re.compile(r"<answer>(.*?)(?:</answer>|$)", re.IGNORECASE | re.DOTALL)
 _BOXED = re.compile(r"\\boxed\s*\{((?:[^{}]|\{[^{}]*\})*)\}")
+_FENCED = re.compile(r"```\w*\s(.*?)```", re.DOTALL)
 _FINAL = re.compile(
     r"\bfinal\s+(?:answer|verdict|score|rating|decision|judge?ment|choice|result)\b"
     r"|最终(?:的)?(?:答案|结论|评分|得分|判断|判定|选择|结果)",
@@ -152,10 +153,12 @@ def _marked_answer(text: str) -> str:
 
 def _from_json(text: str, found: Scan, grammar: Grammar[T]) -> Parsed[T] | None:
     if found.whole is not None:
-        whole = _from_value(found.whole.value, grammar)
-        if whole is None and isinstance(found.whole.value, grammar.bare):
-            whole = grammar.convert([found.whole.value])
+        whole = _from_value(found.whole.value, grammar) or _from_bare(found.whole.value, grammar)
         return None if whole is None else replace(whole, level=ParseLevel.JSON)
+    if (fenced := _FENCED.fullmatch(text.strip())) is not None and (inside := scan(fenced[1]).whole) is not None:
+        bare = _from_bare(inside.value, grammar)
+        if bare is not None:
+            return replace(bare, level=ParseLevel.SCAN)
     valid = [(item.start, _from_value(item.value, grammar)) for item in found.found]
     if any(reading is not None for _, reading in valid):
         return _agreed(text, valid, ParseLevel.SCAN)
@@ -164,6 +167,11 @@ def _from_json(text: str, found: Scan, grammar: Grammar[T]) -> Parsed[T] | None:
         (start, _from_value(repair(text[start:end], is_answer=grammar.key_pattern), grammar)) for start, end in spans
     ]
     return _agreed(text, mended, ParseLevel.REPAIR)
+
+
+def _from_bare(value: Any, grammar: Grammar[T]) -> Parsed[T] | None:
+    """Read a value that is the whole answer, without a key."""
+    return grammar.convert([value]) if isinstance(value, grammar.bare) else None
 
 
 def _from_value(value: Any, grammar: Grammar[T]) -> Parsed[T] | None:

@@ -65,6 +65,8 @@ def test_a_score_is_read_as_it_is_written(text: str, value: float | None, status
     [
         ('{"differences": []}', [], "ok"),
         ("[]", [], "ok"),
+        ("```json\n[]\n```", [], "ok"),
+        ('```\n[{"place": "a"}]\n```\n', [{"place": "a"}], "ok"),
         ('{"differences": ["the sky is [very] dark]"]}', ["the sky is [very] dark]"], "ok"),
         ('So:\n```json\n{"differences": [{"at": [[1], [3]]}]}\n```', [{"at": [[1], [3]]}], "ok"),
         ('[{"place": "a"}, {"place": "b"}]', [{"place": "a"}, {"place": "b"}], "ok"),
@@ -74,13 +76,15 @@ def test_a_score_is_read_as_it_is_written(text: str, value: float | None, status
         ('{"score": 3}', None, "parse_error"),
         ("No differences that I could see.", None, "parse_error"),
         ('{"differences": [{"place": "a"}, {"pla', None, "truncated"),
+        ('{"differences": [{"place": "a"}, {"place": "b"', None, "truncated"),
         ("抱歉，无法比较。", None, "refused"),
     ],
 )  # fmt: skip
 def test_a_list_of_differences_is_read_whole_or_fails(text: str, found: Any, status: Status) -> None:
-    parsed = read_differences(Reply(text))
-    assert parsed.status == status
-    assert (None if parsed.value is None else json.loads(parsed.value)) == found
+    for finish_reason in (None, "stop"):
+        parsed = read_differences(Reply(text, finish_reason=finish_reason))
+        assert parsed.status == status
+        assert (None if parsed.value is None else json.loads(parsed.value)) == found
 
 
 def test_each_request_gets_its_verdict_at_its_place(request_about: Ask) -> None:
@@ -156,7 +160,7 @@ def test_the_unedited_region_is_judged_in_two_stages(request_about: Ask) -> None
     [
         ("I see a bird.", "parse_error"),
         ('{"score": 5}', "parse_error"),
-        ('{"differences": [{"pl', "parse_error"),  # the model says that it stopped there by itself
+        ('{"differences": [{"pl', "truncated"),
         ("I'm sorry, I can't help with that.", "refused"),
     ],
 )

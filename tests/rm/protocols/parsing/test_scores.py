@@ -38,6 +38,7 @@ READ = [
     ("8", 8, JSON),
     ('Here it is:\n```json\n{"score": 8}\n```\nAnything else?', 8, SCAN),
     ('```json\n{"score": 8}', 8, SCAN),
+    ("```json\n8\n```", 8, SCAN),
     ('{"score": 8} I am sure: {"score": 8.0}', 8, SCAN),
     ('Use {"score": "<your score>"} as told. {"score": 8}', 8, SCAN),
     ('I saw {"boxes": [1, 2]} and {odd braces}. {"score": 8, "reason": "a } and a \\" in it"}', 8, SCAN),
