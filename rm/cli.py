@@ -65,7 +65,7 @@ def evaluate(
     """Measure the pair accuracy of a judge on a comparison folder.
 
     Writes `samples.jsonl` (one line per pair and dimension) and `results.json` to the run folder and prints a table.
-    Run again with the same arguments, it scores only what is missing.
+    Run again with the same arguments, it scores only what is missing, and what a judge could not be reached for.
 
     Args:
         judge: folder of a reward model, or of a base model (scored by its own "yes" against "no", a yardstick); or a

@@ -16,7 +16,6 @@ import numpy as np
 from gnomon.datasets import picture_paths, resolve
 from gnomon.errors import UserError
 from gnomon.hashing import file_hash, stable_hash
-from gnomon.jsonl import read_records
 from gnomon.progress import track
 from gnomon.runs import SAMPLES, RunFolder
 from rm.averages import average_figures
@@ -32,6 +31,7 @@ from rm.scorers import (
     PointwiseScorer,
     judged_dimensions,
     read_judged,
+    read_samples,
 )
 
 __all__ = ["check_sanity", "read_judged", "run_evaluation"]
@@ -66,8 +66,8 @@ def run_evaluation(
         sanity: comparisons to make the sanity set of, see :mod:`rm.sanity`; 0 for none.
 
     Raises:
-        UserError: when the folder belongs to another run, `against` has no pair in common, or a sanity set is asked of
-            a judge that answers pairs.
+        UserError: when the folder belongs to another run, `against` is a run on other pairs, or a sanity set is asked
+            of a judge that answers pairs.
     """
     dimensions = _common_dimensions(scorer, items, data)
     if sanity and not isinstance(scorer, PointwiseScorer):
@@ -75,6 +75,7 @@ def run_evaluation(
             f"expected a judge that scores single pictures for --sanity, {scorer.name} answers pairs; "
             "leave --sanity out"
         )
+    theirs = None if against is None else _samples_of(Path(against), items)
     inputs = {"data": _data_hash(items, Path(data)), "judge": scorer.fingerprint, "samples": str(_SAMPLES_VERSION)}
     with RunFolder.open(out, command="rm eval", config=config, seed=seed, inputs=inputs) as run:
         samples = _judged(run, scorer, items, dimensions)
@@ -92,8 +93,10 @@ def run_evaluation(
             assert isinstance(scorer, PointwiseScorer), "others were refused above"
             spoilt = spoil(items, Path(data), run.path / "sanity", limit=sanity)
             results["sanity"] = react(scorer.judge, spoilt, Path(data), metrics=dimensions, seed=seed)
-        if against is not None:
-            results["against"] = {"run": str(against), **_against(samples, Path(against), seed)}
+        if theirs is not None:
+            strict = paired_accuracy(theirs, samples, decided_only=True, seed=seed)["dimensions"]
+            by_rule = paired_accuracy(theirs, samples, seed=seed)
+            results["against"] = {"run": str(against), "strict": strict, "tie_rule": by_rule}
         run.write_json("results.json", results)
     return results
 
@@ -112,16 +115,20 @@ def _common_dimensions(scorer: PairScorer, items: Sequence[JudgedComparison], da
 def _judged(
     run: RunFolder, scorer: PairScorer, items: Sequence[JudgedComparison], dimensions: Sequence[str]
 ) -> list[PairSample]:
-    """Let the judge say what the run folder does not hold yet, and return all samples in the data's order."""
-    done = run.done_keys(lambda line: (line["pair_id"], line["dimension"]))
+    """Let the judge say what the run folder does not hold yet, and return all samples in the data's order.
+
+    A judge that could not be reached is asked again; what it did say, readable or not, is its answer.
+    """
+    known = {sample.key: sample for sample in (read_samples(run.path) if (run.path / SAMPLES).exists() else [])}
+    done = {key for key, sample in known.items() if sample.status != "api_error"}
     waiting = [item for item in items if not _keys(item, dimensions) <= done]
     chunks = [waiting[start : start + COMPARISONS_AT_ONCE] for start in range(0, len(waiting), COMPARISONS_AT_ONCE)]
     for chunk in track(chunks, f"judging with {scorer.name}"):
         for sample in scorer.samples(chunk):
-            if sample.key not in done:
+            if sample.key not in done and sample != known.get(sample.key):
                 run.append(sample)
-    by_key = {sample.key: sample for sample in run.read(PairSample)}
-    return [by_key[key] for item in items for key in sorted(_keys(item, dimensions))]
+                known[sample.key] = sample
+    return [known[key] for item in items for key in sorted(_keys(item, dimensions))]
 
 
 def _all_figures(
@@ -214,13 +221,20 @@ def _figures(samples: Sequence[PairSample], seed: int) -> dict[str, Any]:
     return pair_figures(differences, labels, groups, seed=seed)._asdict()
 
 
-def _against(samples: Sequence[PairSample], other: Path, seed: int) -> dict[str, Any]:
-    """Return this judge's accuracy minus the other's on the pairs that both scored: strict, and by the tie rule."""
-    theirs = read_records(other / SAMPLES, PairSample)
-    if not {sample.key for sample in theirs} & {sample.key for sample in samples}:
-        raise UserError(f"expected a run on the same pairs in {other}, it has none of them; choose another --against")
-    strict = paired_accuracy(theirs, samples, decided_only=True, seed=seed)["dimensions"]
-    return {"strict": strict, "tie_rule": paired_accuracy(theirs, samples, seed=seed)}
+def _samples_of(run: Path, items: Sequence[JudgedComparison]) -> list[PairSample]:
+    """Return the samples of another judge's run on these pairs."""
+    pairs = {pair.id: pair for item in items for pair in item.pairs}
+    shared = [sample for sample in read_samples(run) if sample.pair_id in pairs]
+    if not shared:
+        raise UserError(f"expected a run on the same pairs in {run}, it has none of them; choose another --against")
+    for sample in shared:
+        pair = pairs[sample.pair_id]
+        if (sample.group_id, sample.label) != (pair.group_id, pair.labels.get(sample.dimension)):
+            raise UserError(
+                f"expected a run on the same pairs in {run}, its pair {sample.pair_id!r} is another one: it differs in "
+                f"its group or its label for {sample.dimension}; choose another --against"
+            )
+    return shared
 
 
 def _baselines(items: Sequence[JudgedComparison], dimensions: Sequence[str], seed: int) -> dict[str, dict[str, Any]]:

@@ -16,7 +16,9 @@ from typing import Protocol
 from gnomon.datasets import read_comparisons, resolve
 from gnomon.errors import UserError
 from gnomon.hashing import stable_hash
+from gnomon.jsonl import read_records
 from gnomon.records import Candidate, Case, Comparison, Record, Status, Verdict
+from gnomon.runs import SAMPLES
 from rm.controls import CONTROLS, control_differences
 from rm.judge import Judge, JudgeRequest, RewardModelJudge
 from rm.metrics import TIE_THRESHOLD
@@ -65,6 +67,16 @@ class PairSample(Record):
     def key(self) -> tuple[str, str]:
         """What is done once."""
         return self.pair_id, self.dimension
+
+
+def read_samples(run: Path) -> list[PairSample]:
+    """Return what a judge said last about every pair and dimension in a run folder; one that failed was asked again.
+
+    Raises:
+        UserError: for a folder without samples or with a broken line.
+    """
+    samples = read_records(run / SAMPLES, PairSample, drop_torn_tail=True)
+    return [*{sample.key: sample for sample in samples}.values()]
 
 
 @dataclass(frozen=True)
@@ -193,9 +205,15 @@ def predicted(difference: float) -> int:
 def read_judged(data: str | Path, *, limit: int | None = None) -> list[JudgedComparison]:
     """Read a comparison folder.
 
+    Args:
+        data: the folder.
+        limit: only the first so many.
+
     Raises:
-        UserError: for whatever is wrong with it.
+        UserError: for whatever is wrong with it, and a limit below 1.
     """
+    if limit is not None and limit < 1:
+        raise UserError(f"expected a limit of at least 1, got {limit}; mend --limit")
     comparisons = read_comparisons(data)[:limit]
     if not comparisons:
         raise UserError(f"expected comparisons in {data}, there are none")

@@ -13,10 +13,9 @@ from typing import Literal
 from pydantic import Field, ValidationError, field_validator
 
 from gnomon.errors import UserError
-from gnomon.jsonl import read_records
 from gnomon.records import Record
-from gnomon.runs import SAMPLES, read_manifest
-from rm.scorers import PairSample
+from gnomon.runs import read_manifest
+from rm.scorers import PairSample, read_samples
 
 COMMAND = "rm eval"
 RESULTS = "results.json"
@@ -100,7 +99,7 @@ def _read(path: Path, label: str) -> JudgeRun:
         label,
         results["judge"],
         manifest.inputs,
-        read_records(path / SAMPLES, PairSample),
+        read_samples(path),
         (*results["not_applicable"],),
     )
 

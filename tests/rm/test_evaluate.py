@@ -16,7 +16,7 @@ from rm.cli import evaluate
 from rm.evaluate import read_judged, run_evaluation
 from rm.judge import RewardModelJudge
 from rm.reward_model import RewardModel
-from rm.scorers import JudgedComparison, PairSample, PointwiseScorer
+from rm.scorers import JudgedComparison, PairSample, PointwiseScorer, read_samples
 
 Write = Callable[..., Path]
 
@@ -125,6 +125,37 @@ def test_a_killed_run_goes_on_and_ends_the_same(
     assert (tmp_path / "killed/results.json").read_bytes() == (tmp_path / "whole/results.json").read_bytes()
 
 
+class OutOfReach(PointwiseScorer):
+    """The server does not answer about every third pair, and says nonsense about the next."""
+
+    def samples(self, items: Sequence[JudgedComparison]) -> Iterator[PairSample]:
+        for number, sample in enumerate(super().samples(items)):
+            lost = {"scores": None, "difference": None, "correct": None}
+            status = ("api_error", "parse_error", None)[number % 3]
+            yield sample if status is None else sample.model_copy(update={**lost, "status": status})
+
+
+def test_a_judge_that_was_out_of_reach_is_asked_again_and_one_that_said_nonsense_is_not(
+    reward_model: RewardModel, write_comparisons: Write, tmp_path: Path
+) -> None:
+    root = write_comparisons(tmp_path / "data", 3)
+    items, judge, out = read_judged(root), RewardModelJudge(reward_model), tmp_path / "run"
+
+    def run(scorer: PointwiseScorer) -> dict[str, Any]:
+        return run_evaluation(scorer, items, data=root, out=out, config={})
+
+    first = run(OutOfReach(judge, root))
+    assert first["statuses"] == {"api_error": 12, "parse_error": 12, "ok": 12}
+    assert run(OutOfReach(judge, root)) == first
+    assert len(_samples(out)) == 36  # the same failure is no news
+    second = run(PointwiseScorer(judge, root))
+    assert second["statuses"] == {"ok": 24, "parse_error": 12}
+    assert len(_samples(out)) == 36 + 12
+    assert second["average"]["failed_wrong"]["micro"]["n"] == 36
+    assert [(sample.status == "ok") for sample in read_samples(out)].count(True) == 24
+    assert len(read_samples(out)) == 36
+
+
 def test_an_unreadable_candidate_is_a_count_and_hurts_no_other_pair(
     reward_model: RewardModel, write_comparisons: Write, tmp_path: Path
 ) -> None:
@@ -168,6 +199,15 @@ def test_two_judges_are_compared_on_their_common_pairs(
     evaluate(judge="random", data=str(elsewhere), out=str(tmp_path / "other"))
     with pytest.raises(UserError, match="same pairs"):
         run_evaluation(scorer, read_judged(root), out=tmp_path / "b", against=tmp_path / "other", **options)
+    lines = _samples(tmp_path / "first")
+    for key, value in (("group_id", "another"), ("label", 0)):
+        changed = [{**line, key: value} for line in lines]
+        (tmp_path / "first/samples.jsonl").write_text("".join(f"{json.dumps(line)}\n" for line in changed))
+        with pytest.raises(UserError, match="same pairs"):
+            run_evaluation(scorer, read_judged(root), out=tmp_path / "b", against=tmp_path / "first", **options)
+    with pytest.raises(UserError, match="nowhere"):
+        run_evaluation(scorer, read_judged(root), out=tmp_path / "b", against=tmp_path / "nowhere", **options)
+    assert not (tmp_path / "b").exists()  # before a judge is asked that may take hours
 
 
 def test_dimensions_that_the_judge_lacks_are_counted(
@@ -197,8 +237,9 @@ def test_a_limit_takes_the_first_comparisons(write_comparisons: Write, tmp_path:
     root = write_comparisons(tmp_path / "data", 4)
     evaluate(judge="random", data=str(root), out=str(tmp_path / "run"), limit=2)
     assert _results(tmp_path / "run")["num_comparisons"] == 2
-    with pytest.raises(UserError, match="there are none"):
-        evaluate(judge="random", data=str(root), out=str(tmp_path / "none"), limit=0)
+    for limit in (0, -1):
+        with pytest.raises(UserError, match="limit of at least 1"):
+            evaluate(judge="random", data=str(root), out=str(tmp_path / "none"), limit=limit)
 
 
 def test_baselines_stand_beside_every_judge(write_comparisons: Write, tmp_path: Path) -> None:
