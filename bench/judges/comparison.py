@@ -63,7 +63,7 @@ class Gain(_Result):
         varied: what changes.
         before: run before.
         after: run after.
-        points: difference of the accuracies times 100, by dimension and for the average.
+        points: difference of the accuracies times 100, by dimension, and for averages over the same dimensions.
         paired: the same on the pairs that both scored, see :func:`rm.comparing.paired_accuracy`; None where there are
             no pairs to look at.
     """
@@ -206,7 +206,9 @@ def gains(about: Sequence[About], shares: Mapping[str, Mapping[str, float]]) -> 
             continue
         before, after = (second, first) if varied == "thinking" and first.thinking == "on" else (first, second)
         old, new = shares[before.run], shares[after.run]
-        points = {name: 100 * (new[name] - old[name]) for name in old if name in new}
+        # Averages over other dimensions are other averages.
+        common = [name for name in old if name in new and (name != AVERAGE or old.keys() == new.keys())]
+        points = {name: 100 * (new[name] - old[name]) for name in common}
         found.append(Gain(varied=varied, before=before.run, after=after.run, points=points))
     return found
 

@@ -126,6 +126,11 @@ def read_about(path: str | Path, labels: Sequence[str]) -> list[About]:
         raise UserError(f"expected the columns run and perhaps others of {known} in {path}, got {', '.join(columns)}")
     found: dict[str, About] = {}
     for number, row in lines:
+        if None in row:
+            raise UserError(
+                f"{path}:{number}: expected {len(columns)} cells, got {len(columns) + len(row[None])}; put a text with "
+                "commas in quotation marks"
+            )
         try:
             about = About.model_validate(row)
         except ValidationError as error:

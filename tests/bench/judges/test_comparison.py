@@ -95,6 +95,14 @@ def test_only_runs_that_differ_in_one_known_thing_have_a_gain() -> None:
     assert [gain.points["average"] for gain in found] == pytest.approx([10, -10])
 
 
+def test_a_partial_average_gains_nothing_against_a_whole_one() -> None:
+    about = [About(run=name, family="Q", thinking=how) for name, how in (("plain", "off"), ("thinking", "on"))]  # type: ignore[arg-type]
+    plain = {"instruction_awareness": 0.5, "visual_consistency": 0.7, "average": 0.6}
+    thinking = {"instruction_awareness": 0.6, "average": 0.6}
+    (gain,) = gains(about, {"plain": plain, "thinking": thinking})
+    assert gain.points == pytest.approx({"instruction_awareness": 10})
+
+
 def test_gains_have_their_paired_difference(runs: list[JudgeRun]) -> None:
     about = [About(run=name, family="Q", thinking=how) for name, how in (("plain", "off"), ("thinking", "on"))]  # type: ignore[arg-type]
     comparison = compare_runs(runs, about, against="plain")

@@ -59,7 +59,7 @@ def test_a_file_says_what_it_knows(about: Callable[[str], Path]) -> None:
         ("run,parameters\na,-8\n", r"about.csv:2: parameters: .*greater than 0"),
         ("run\na\nd\n", r"about.csv:3: run 'd' is none of the runs \(a, b\)"),
         ("run\na\na\n", r"about.csv:3: run 'a' comes twice"),
-        ("run,family\na,b,c\n", "about.csv:2: "),
+        ("run,family\na,b,c\n", "about.csv:2: expected 2 cells, got 3"),
         ("", "expected the columns run"),
     ],
 )
