@@ -18,7 +18,7 @@ from bench.editcompass.cases import JUDGE_INSTRUCTION, METRICS, OUTCOME, categor
 from gnomon.hashing import stable_hash
 from gnomon.records import CLEAN_SOURCE, Case, Reference
 from rm.pictures import Pictures
-from rm.protocols.templates import compose, quoted
+from rm.protocols.templates import compose, quoted, text_hash
 from rm.vlm.conversation import Conversation
 
 Variant = Literal["single", "multi_image", "complex_instruction", "complex_paint"]
@@ -103,8 +103,8 @@ def prompt_hash(case: Case, metric: str, language: str) -> str:
 def words_hash(metric: str, variant: Variant, language: str, reasoning: bool) -> str:
     """Return a hash of the words of one form of a metric, both stages of it where it has two."""
     stages = (DIFFERENCES, TWO_STAGES) if metric == TWO_STAGES else (metric,)
-    around = {name: _skeleton(language)[name] for name in ("captions", "outcome")}
-    return stable_hash([*(form_of(stage, variant, language, reasoning) for stage in stages), around])
+    around = {**_skeleton(language)["captions"], "outcome": _skeleton(language)["outcome"]}
+    return stable_hash([text_hash(form_of(stage, variant, language, reasoning), around) for stage in stages])
 
 
 def all_words(language: str) -> list[str]:

@@ -133,4 +133,4 @@ def _joined(parts: Sequence[str | Image.Image]) -> tuple[str | Image.Image, ...]
 
 def text_hash(form: Mapping[str, str], values: Mapping[str, str]) -> str:
     """Return a hash of all the words around the pictures and the data of a case."""
-    return stable_hash([dict(form), dict(values)])
+    return stable_hash([dict(form), dict(values), _CAPTIONS])

@@ -11,6 +11,7 @@ from PIL import Image
 
 from gnomon.errors import UserError
 from rm.pairs import DIMENSIONS
+from rm.protocols import templates
 from rm.protocols.templates import compose, load_aspects, load_form, load_rubric, metrics, quoted, text_hash
 
 FORMS = ("rubric", "expected_score", "score_list", "checklist", "yes_no", "pairwise")
@@ -59,3 +60,10 @@ def test_an_unknown_language_or_metric_is_named() -> None:
         load_form("rubric", "fr")
     with pytest.raises(UserError, match="'taste'"):
         load_rubric("taste", "en")
+
+
+def test_the_hash_of_the_words_follows_the_captions_of_the_pictures(monkeypatch: pytest.MonkeyPatch) -> None:
+    form = load_form("rubric", "en")
+    before = text_hash(form, {})
+    monkeypatch.setitem(templates._CAPTIONS, "en", {**templates._CAPTIONS["en"], "one": "Result"})
+    assert text_hash(form, {}) != before
