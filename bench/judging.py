@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
+from bench.benchmarks import benchmark_of
 from bench.folder import BenchRun, needs_work
 from gnomon.datasets import resolve
 from gnomon.images import UnreadableImageError, load_image
@@ -48,7 +49,8 @@ def judge_batch(run: BenchRun, judge: Judge, wanted: Sequence[Question], listed:
         run: the run that the candidates belong to.
         judge: asked for what needs a judge, in one call.
         wanted: candidates and metrics.
-        listed: metrics that at least one case of the run lists; they apply only to the cases that list them.
+        listed: metrics that at least one case of the run lists; they apply only to the cases that list them. Which of
+            its own metrics apply to a case, a benchmark knows even where none of the run's cases lists them.
 
     Raises:
         ValueError: when the judge answers something else than it was asked.
@@ -103,7 +105,8 @@ def _without_judge(
 ) -> Verdict | None:
     """Return the verdict that needs no judge; None where there is a picture to look at."""
     candidate, metric = question
-    if metric in listed and metric not in run.cases[candidate.case_id].metrics:
+    case = run.cases[candidate.case_id]
+    if (metric in listed and metric not in case.metrics) or not benchmark_of(case).applies(case, metric):
         failure = ("not_applicable", None)
     if failure is None:
         return None

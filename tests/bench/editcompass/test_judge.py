@@ -13,6 +13,7 @@ from PIL import Image
 from bench.editcompass.cases import METRICS
 from bench.editcompass.judge import EditCompassJudge, read_differences, read_score
 from bench.editcompass.questions import DIFFERENCES, TWO_STAGES, prompt_hash
+from bench.generators import FolderGenerator
 from bench.results import Results
 from bench.workflow import generate, judge, summarize
 from gnomon.cli import main
@@ -245,6 +246,20 @@ class Copying:
 
     def generate(self, cases: Any, references: Any, seeds: Any) -> list[Image.Image]:
         return [shown[0] for shown in references]
+
+
+def test_a_metric_that_no_case_of_a_run_has_is_not_what_a_missing_picture_fails(tmp_path: Path) -> None:
+    write_release(tmp_path / "release")
+    cases, pictures = tmp_path / "cases", tmp_path / "pictures"
+    assert main(["data", "import", "edit-compass", "--from", str(tmp_path / "release"), "--out", str(cases)]) == 0
+    pictures.mkdir()
+    Image.new("RGB", (8, 8)).save(pictures / "Part1%2FADD%2FADD_1.png")
+    generate(cases, tmp_path / "run", FolderGenerator(pictures), name="half", tasks=("add",))
+    vlm = ScriptedVLM("always_first", answers=[reply(4, differences=[])])
+    judge(tmp_path / "run", EditCompassJudge(vlm, name="four"))
+    metrics = summarize(tmp_path / "run").judges["four"].metrics
+    assert (metrics["instruction_following"].n_scored, metrics["instruction_following"].n_failed) == (1, 1)
+    assert (metrics["world_awareness"].n_failed, metrics["world_awareness"].n_na) == (0, 2)
 
 
 def test_the_release_is_imported_generated_judged_and_summarized(tmp_path: Path) -> None:
