@@ -76,13 +76,13 @@ def leaderboard_page(
     judged = [JudgedRun.read(run, label) for run, label in zip(runs, _labels(runs), strict=True)]
     benchmarks = ", ".join(sorted({name for result in results for name in result.benchmarks}))
     report = Report(f"{len(runs)} runs on {benchmarks}", lead=f"The same dataset, {results[0].dataset[:12]}, by each.")
-    num_cases = max(len(run.cases) for run in runs)
+    all_cases = {case_id for run in runs for case_id in run.cases}
     names = dict.fromkeys(judge.name for one in judged for judge in one.judges)
     known = {metric for result in results for judge in result.judges.values() for metric in judge.metrics}
     _refuse_unknown(metrics or (), known)
     for name in names:
         rows = [
-            _Row(one, judge, result.judges[name], num_cases - len(one.run.cases))
+            _Row(one, judge, result.judges[name], len(all_cases - one.run.cases.keys()))
             for one, result in zip(judged, results, strict=True)
             for judge in one.judges
             if judge.name == name

@@ -27,10 +27,16 @@ def make_run(make_dataset: MakeDataset, brightness: ModuleType, tmp_path: Path) 
     root = make_dataset(6)
 
     def make(
-        name: str, offset: int = 0, *, cases: Path = root, version: int = 1, folder: str = "", limit: int | None = None
+        name: str,
+        shift: int = 0,
+        *,
+        cases: Path = root,
+        version: int = 1,
+        folder: str = "",
+        **selection: int,
     ) -> Path:
         run = tmp_path / (folder or name)
-        generate(cases, run, brightness.NoisyCopy(offset), name=name, limit=limit)
+        generate(cases, run, brightness.NoisyCopy(shift), name=name, **selection)
         judge(run, brightness.BrightnessJudge(version=version))
         return run
 
@@ -79,6 +85,12 @@ def test_a_run_of_fewer_cases_is_partial_blank_where_it_lacks_a_group_and_never_
     assert "1 of 1 scored partial, 5 cases not in this run" in overall[1][1]
     assert rows(html, "brightness by task")[1][2] == "–"
     assert "0.000" not in html
+
+
+def test_runs_of_other_cases_are_partial_however_many_they_are(make_run: MakeRun, tmp_path: Path) -> None:
+    runs = [make_run("first", limit=4), make_run("last", 90, limit=4, offset=2)]
+    overall = rows(write_leaderboard_page(runs, tmp_path / "out").read_text(), "Means over all cases")
+    assert all("4 of 4 scored partial, 2 cases not in this run" in row[1] for row in overall)
 
 
 def test_chosen_metrics_are_shown_in_their_order(make_run: MakeRun, tmp_path: Path) -> None:
