@@ -49,8 +49,8 @@ def judge_batch(run: BenchRun, judge: Judge, wanted: Sequence[Question], listed:
         run: the run that the candidates belong to.
         judge: asked for what needs a judge, in one call.
         wanted: candidates and metrics.
-        listed: metrics that at least one case of the run lists; they apply only to the cases that list them. Which of
-            its own metrics apply to a case, a benchmark knows even where none of the run's cases lists them.
+        listed: metrics that at least one case of the dataset lists; they apply only to the cases that list them. Which
+            of its own metrics apply to a case, a benchmark knows even where none of the cases lists them.
 
     Raises:
         ValueError: when the judge answers something else than it was asked.

@@ -207,8 +207,9 @@ def judge(run: str | Path, judge: Judge, *, batch_size: int = 8, trainer: Traine
     """Ask a judge for every metric of every candidate that it has not judged yet, or failed to in a way that may pass.
 
     All metrics of one candidate come in one call. Some verdicts need no judge: a candidate that failed, whose
-    picture is missing or unreadable, gets that as its status; a metric that other cases of this run list and this one
-    does not is `not_applicable`. A metric that no case lists is the judge's own and applies everywhere.
+    picture is missing or unreadable, gets that as its status; a metric that other cases of the dataset list and this
+    one does not is `not_applicable`, as is one that the benchmark says does not apply. Any other metric that no case
+    lists is the judge's own and applies everywhere.
 
     Args:
         run: folder of a run that :func:`generate` made; may still be incomplete.

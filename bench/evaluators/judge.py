@@ -17,6 +17,7 @@ from torch.utils.data import DataLoader, IterableDataset
 
 from bench.folder import BenchRun, needs_work
 from bench.judging import Question, VerdictKey, judge_batch, key_of_verdict, open_questions
+from gnomon.datasets import read_cases
 from gnomon.jsonl import to_line
 from gnomon.progress import track
 from gnomon.ranks import failing_together, gather_texts
@@ -44,7 +45,8 @@ class JudgeEvaluator(LightningModule):
     ) -> None:
         super().__init__()
         self.run, self.judge, self.known, self.record = run, judge, known, record
-        self.listed = {metric for case in run.cases.values() for metric in case.metrics}
+        # Of the whole dataset: what a case is asked must not hang on which others were selected.
+        self.listed = {metric for case in read_cases(run.root) for metric in case.metrics}
         self.unused = Parameter(zeros(1), requires_grad=False)  # some strategies take no module without weights
 
     def forward(self, batch: Sequence[Candidate]) -> list[Verdict]:

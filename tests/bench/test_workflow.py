@@ -16,7 +16,9 @@ import numpy as np
 import pytest
 from PIL import Image
 
+import bench.benchmarks
 import bench.folder
+from bench.benchmarks import Benchmark
 from bench.folder import BenchRun
 from bench.generators import FolderGenerator
 from bench.results import Results
@@ -178,6 +180,35 @@ def test_a_metric_that_only_other_cases_list_is_not_applicable(
     assert (metrics["redness"].n_scored, metrics["redness"].n_na) == (2, 2)
     assert metrics["redness"].groups["task"]["light"].value is None
     assert (metrics["brightness"].n_scored, metrics["brightness"].n_na) == (4, 0)
+
+
+def test_what_applies_to_a_case_does_not_hang_on_the_selection(
+    make_dataset: MakeDataset, brightness: ModuleType, tmp_path: Path
+) -> None:
+    root, run = make_dataset(4), tmp_path / "run"
+    cases = [
+        case.model_copy(update={"metrics": ["redness" if case.task == "dark" else "brightness"]})
+        for case in read_cases(root)
+    ]
+    write_records(root / "cases.jsonl", cases)
+    generate(root, run, brightness.NoisyCopy(), name="copy", tasks=["light"])
+    judge_ = brightness.BrightnessJudge()
+    judge(run, judge_)
+    metrics = summarize(run).judges["brightness"].metrics
+    assert (metrics["brightness"].n_scored, metrics["redness"].n_scored, metrics["redness"].n_na) == (2, 0, 2)
+    assert judge_.num_requests == 2
+
+
+def test_what_the_benchmark_says_does_not_apply_is_not_asked(
+    make_dataset: MakeDataset, brightness: ModuleType, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    benchmark = Benchmark("grey", "for tests", applies=lambda case, metric: (case.task, metric) != ("dark", "redness"))
+    monkeypatch.setattr(bench.benchmarks, "known_benchmarks", lambda: {"grey": benchmark})
+    run = tmp_path / "run"
+    generate(make_dataset(4), run, brightness.NoisyCopy(), name="copy")
+    judge(run, brightness.BrightnessJudge())
+    redness = summarize(run).judges["brightness"].metrics["redness"]
+    assert (redness.n_scored, redness.n_na) == (2, 2)
 
 
 def test_what_is_not_judged_yet_is_pending(make_dataset: MakeDataset, brightness: ModuleType, tmp_path: Path) -> None:
