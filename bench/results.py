@@ -57,8 +57,9 @@ class MetricResult(Cell):
     `value` is the mean over items (micro). `groups` has, by kind of group (task, category, ...), a cell per group, and
     `macro` the plain mean of the groups' values, in which a small group counts as much as a large one. `missing` names
     the groups that have no scored item although the benchmark or this run's cases have them and the metric applies
-    there: with one of them gone, `value` and `macro` are partial and not to be compared with whole ones. `seeds` has
-    the mean of each repeat, and `std` their sample standard deviation, None below two repeats.
+    there (no case lists it, or one of theirs does): with one of them gone, `value` and `macro` are partial and not to
+    be compared with whole ones. `seeds` has the mean of each repeat, and `std` their sample standard deviation, None
+    below two repeats.
     """
 
     groups: dict[str, dict[str, Cell]]
@@ -160,7 +161,7 @@ def metric_result(
         for kind, by_name in grouped(items, {item: cases[item[0]] for item in items}).items()
     }
     expected = _expected_groups(cases.values())
-    applying = grouped([name for name, case in cases.items() if benchmark_of(case).applies(case, metric)], cases)
+    applying = grouped(_applying(metric, cases), cases)
     known = {
         kind: [part.value for part in by_name.values() if part.value is not None] for kind, by_name in groups.items()
     }
@@ -195,6 +196,16 @@ def grouped(elements: Sequence[Element], cases: Mapping[Element, Case]) -> dict[
         for kind, name in benchmark_of(case).groups(case).items():
             found[kind][name].append(element)
     return {kind: dict(sorted(by_name.items())) for kind, by_name in sorted(found.items())}
+
+
+def _applying(metric: str, cases: Mapping[str, Case]) -> list[str]:
+    """Return the ids of the cases that a metric applies to."""
+    listed = any(metric in case.metrics for case in cases.values())
+    return [
+        case_id
+        for case_id, case in cases.items()
+        if (metric in case.metrics or not listed) and benchmark_of(case).applies(case, metric)
+    ]
 
 
 def _expected_groups(cases: Iterable[Case]) -> dict[str, set[str]]:

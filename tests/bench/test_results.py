@@ -165,6 +165,14 @@ def test_a_group_whose_cases_do_not_apply_is_missing_and_not_zero() -> None:
     assert result.groups["half"]["y"].n_na == 1
 
 
+def test_a_group_whose_cases_do_not_list_the_metric_is_not_missing() -> None:
+    cases = {"a": case("a", "x"), "b": case("b", "y"), "c": case("c", "z")}
+    cases |= {name: cases[name].model_copy(update={"metrics": ["m"]}) for name in "ac"}
+    scores = {("a", 0): score(value=0.5), ("b", 0): score("not_applicable"), ("c", 0): score("refused")}
+    result = metric_result([(name, 0) for name in cases], scores, cases, metric="m")
+    assert result.missing == {"task": ["z"]}
+
+
 def test_repeats_have_a_mean_each_and_a_sample_deviation() -> None:
     items = [(name, seed) for seed in (3, 4) for name in "ab"]
     scores = {item: score(value=float(number)) for number, item in enumerate(items)}
