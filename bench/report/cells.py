@@ -17,6 +17,7 @@ INTERVAL_NOTE = (
     "Intervals are 95 % percentile bootstrap intervals that resample whole cases (2000 resamples). Failed candidates "
     "are counted by kind and are not part of a value."
 )
+NO_FAILURES = ("ok", "not_applicable")
 RADAR_GROUPS = range(3, 9)  # fewer make no area, more are not read
 LONGEST_REASON = 200  # characters
 Part = TypeVar("Part")
@@ -107,14 +108,18 @@ def failure_rows(candidates: list[Candidate], judges: Mapping[str, list[Verdict]
         candidates: of the run.
         judges: the verdicts of each judge.
     """
-    failed = [(made.status, made.case_id, made.sampling.get("reason")) for made in candidates if made.status != "ok"]
+    failed = [
+        (made.status, made.case_id, made.sampling.get("reason"))
+        for made in candidates
+        if made.status not in NO_FAILURES
+    ]
     yield from _by_status("candidates", failed)
     for name, verdicts in judges.items():
         for metric in dict.fromkeys(verdict.metric for verdict in verdicts):
             of_metric = [
                 (verdict.status, verdict.case_id, verdict.rationale)
                 for verdict in verdicts
-                if verdict.metric == metric and verdict.status not in ("ok", "not_applicable")
+                if verdict.metric == metric and verdict.status not in NO_FAILURES
             ]
             yield from _by_status(f"{name}, {metric}", of_metric)
 

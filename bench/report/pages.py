@@ -8,7 +8,7 @@ from pathlib import Path
 from bench.folder import REPORT, BenchRun, JudgeFile
 from bench.report.blocks import Cell as TableCell
 from bench.report.blocks import Figure, Gallery, Table, Tile, Tone
-from bench.report.cells import INTERVAL_NOTE, failure_rows, group_figures, metric_table, metric_tile, named
+from bench.report.cells import INTERVAL_NOTE, NO_FAILURES, failure_rows, group_figures, metric_table, metric_tile, named
 from bench.report.document import Report
 from bench.report.examples import JudgedRun, best_and_worst, evenly_spread, gallery_rows
 from bench.report.formatting import NOTHING, interval, number
@@ -47,7 +47,7 @@ def run_page(run: BenchRun, results: Results, *, num_examples: int = 12) -> Repo
     report = Report(f"{results.generator} on {benchmarks}", lead=lead).add_section("Candidates")
     report.add_tiles(
         [
-            Tile(status, str(count), tone="neutral" if status in ("ok", "pending") else "bad")
+            Tile(status, str(count), tone="neutral" if status in (*NO_FAILURES, "pending") else "bad")
             for status, count in results.candidates.items()
         ]
     )

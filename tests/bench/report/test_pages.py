@@ -33,6 +33,15 @@ def test_the_page_of_a_run_shows_counts_intervals_and_pictures(
     assert re.findall(r"case (case-\d)<", html[best:worst])[0] != re.findall(r"case (case-\d)<", html[worst:])[0]
 
 
+def test_what_does_not_apply_is_no_failure(make_dataset: MakeDataset, brightness: ModuleType, tmp_path: Path) -> None:
+    run = tmp_path / "run"
+    generate(make_dataset(3), run, brightness.NoisyCopy(), name="copy", max_references=0)
+    judge(run, brightness.BrightnessJudge())
+    html = write_run_page(run).read_text()
+    assert '<div class="tile neutral"><dt>not_<wbr>applicable</dt><dd class="value">3</dd>' in html
+    assert "Failures by kind" not in html
+
+
 def test_a_run_that_was_not_judged_has_a_page_too(
     make_dataset: MakeDataset, brightness: ModuleType, tmp_path: Path
 ) -> None:
