@@ -238,7 +238,7 @@ def judge(run: str | Path, judge: Judge, *, batch_size: int = 8, trainer: Traine
         entry = JudgeFile(
             name=judge.name, judge_class=_class_path(judge), fingerprint=judge.fingerprint, metrics=list(judge.metrics)
         )
-        _refuse_other_judge(folder.path, entry)
+        _refuse_other_judge(bench_run, entry)
         with folder.start(f"judge {judge.name}"):
             folder.write_json(judge_file(judge.name), entry)
             _judge_batches(bench_run, judge, batch_size, trainer, folder.append)
@@ -256,15 +256,17 @@ def _judge_batches(
     predict(trainer, JudgeEvaluator(run, judge, known, record), batches)
 
 
-def _refuse_other_judge(path: Path, entry: JudgeFile) -> None:
-    """Refuse a second judge under the name of one that worked here."""
-    file = path / judge_file(entry.name)
+def _refuse_other_judge(run: BenchRun, entry: JudgeFile) -> None:
+    """Refuse a second judge under the name of one that worked here; one that never answered may be put right."""
+    file = run.path / judge_file(entry.name)
     if not file.exists():
         return
     old = read_json(file, JudgeFile)
-    if old.fingerprint != entry.fingerprint:
+    if old.fingerprint == entry.fingerprint:
+        return
+    if any(fingerprint == old.fingerprint for fingerprint, _ in run.verdicts()):
         raise UserError(
-            f"{path} was judged by another {entry.name!r} (fingerprint {old.fingerprint}, "
+            f"{run.path} was judged by another {entry.name!r} (fingerprint {old.fingerprint}, "
             f"now {entry.fingerprint}); give this judge another name"
         )
 

@@ -248,6 +248,22 @@ def test_another_judge_under_the_same_name_is_refused(
     assert len(verdicts_of(run)) == 6
 
 
+def test_a_judge_that_never_answered_may_be_put_right_under_its_name(
+    make_dataset: MakeDataset, brightness: ModuleType, tmp_path: Path
+) -> None:
+    class Unreachable(brightness.BrightnessJudge):  # type: ignore[name-defined,misc]
+        def judge(self, requests: list[object]) -> list[Verdict]:
+            raise UserError("no such model")
+
+    run = tmp_path / "run"
+    generate(make_dataset(3), run, brightness.NoisyCopy(), name="copy")
+    with pytest.raises(UserError, match="no such model"):
+        judge(run, Unreachable(version=1))
+    judge(run, brightness.BrightnessJudge(version=2))
+    assert {verdict.judge for verdict in verdicts_of(run)} == {"brightness-2"}
+    assert summarize(run).judges["brightness"].fingerprint == "brightness-2"
+
+
 def test_another_generator_in_the_same_folder_is_refused(
     make_dataset: MakeDataset, brightness: ModuleType, tmp_path: Path
 ) -> None:
