@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from bench.placement import nearest
+from gnomon.datasets import CASES
 from gnomon.errors import UserError
 from gnomon.records import Case
 
@@ -22,8 +23,10 @@ def select(
     They keep the dataset's order, whatever the order of tasks and ids.
 
     Raises:
-        UserError: for a task or id that no case has, and when nothing is left.
+        UserError: for a task or id that no case has, and when there are no cases or none is left.
     """
+    if not cases:
+        raise UserError(f"expected at least one case in {CASES}, it is empty; make the dataset again")
     known_tasks = list(dict.fromkeys(case.task for case in cases))
     _refuse_unknown("task", tasks, known_tasks, f"; the tasks are {', '.join(known_tasks)}")
     _refuse_unknown("id", sample_ids, [case.id for case in cases], "")
@@ -34,7 +37,7 @@ def select(
         if (tasks is None or case.task in wanted_tasks) and (sample_ids is None or case.id in wanted_ids)
     ]
     left = chosen[offset:][:limit]
-    if cases and not left:
+    if not left:
         raise UserError(
             f"no case is left of {len(cases)}: {len(chosen)} have the tasks and ids asked for, and the first {offset} "
             "are skipped; ask for others or lower the offset"
