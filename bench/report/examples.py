@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
@@ -58,26 +59,36 @@ class JudgedRun:
         ]
 
 
+def labels(runs: Sequence[BenchRun]) -> list[str]:
+    """Return a name for each run that no other has: the generator's, with the folder where two share it."""
+    counts = Counter(run.config.generator for run in runs)
+    folders = Counter((run.config.generator, run.path.name) for run in runs)
+
+    def label(run: BenchRun) -> str:
+        name = run.config.generator
+        if counts[name] == 1:
+            return name
+        return f"{name} ({run.path.name if folders[name, run.path.name] == 1 else run.path})"
+
+    return [label(run) for run in runs]
+
+
 def evenly_spread(case_ids: Sequence[str], count: int) -> list[str]:
     """Return at most `count` of the ids, spread evenly and in order."""
     step = max(1, len(case_ids) / count) if count else 1
     return [case_ids[int(position * step)] for position in range(min(count, len(case_ids)))]
 
 
-def best_and_worst(
-    means: Mapping[str, float], count: int, *, higher_is_better: bool = True
-) -> tuple[list[str], list[str]]:
+def best_and_worst(means: Mapping[str, float], count: int) -> tuple[list[str], list[str]]:
     """Return the best cases, the best first, and the worst, the worst first: `count` together, no case in both.
 
     Args:
         means: a score by case id; equal ones are in the order of their ids.
         count: of cases; an odd one more is a best one.
-        higher_is_better: whether a high score is a good one.
     """
-    sign = -1 if higher_is_better else 1
-    best = sorted(means, key=lambda case_id: (sign * means[case_id], case_id))[: (count + 1) // 2]
+    best = sorted(means, key=lambda case_id: (-means[case_id], case_id))[: (count + 1) // 2]
     rest = [case_id for case_id in means if case_id not in set(best)]
-    return best, sorted(rest, key=lambda case_id: (-sign * means[case_id], case_id))[: count // 2]
+    return best, sorted(rest, key=lambda case_id: (means[case_id], case_id))[: count // 2]
 
 
 def gallery_rows(runs: Sequence[JudgedRun], case_ids: Sequence[str]) -> list[GalleryRow]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -12,7 +11,7 @@ from bench.report.blocks import Cell as TableCell
 from bench.report.blocks import Figure, Gallery, Table
 from bench.report.cells import INTERVAL_NOTE, failure_rows, measured, radar_figures
 from bench.report.document import Report
-from bench.report.examples import JudgedRun, best_and_worst, gallery_rows
+from bench.report.examples import JudgedRun, best_and_worst, gallery_rows, labels
 from bench.report.formatting import number
 from bench.report.plots import MAX_SERIES, Bar, plot_grouped_bars
 from bench.results import Cell, JudgeResult, MetricResult, Results, mean_by_case
@@ -73,7 +72,7 @@ def leaderboard_page(
     num_examples: int = 12,
 ) -> Report:
     """Return the page over several runs; `results` are theirs, in their order."""
-    judged = [JudgedRun.read(run, label) for run, label in zip(runs, _labels(runs), strict=True)]
+    judged = [JudgedRun.read(run, label) for run, label in zip(runs, labels(runs), strict=True)]
     benchmarks = ", ".join(sorted({name for result in results for name in result.benchmarks}))
     report = Report(f"{len(runs)} runs on {benchmarks}", lead=f"The same dataset, {results[0].dataset[:12]}, by each.")
     all_cases = {case_id for run in runs for case_id in run.cases}
@@ -118,20 +117,6 @@ def _refuse_unknown(metrics: Iterable[str], known: set[str]) -> None:
     for metric in metrics:
         if metric not in known:
             raise UserError(f"expected --metrics out of {', '.join(sorted(known))}, got {metric!r}")
-
-
-def _labels(runs: Sequence[BenchRun]) -> list[str]:
-    """Return a name for each run that no other has: the generator's, with the folder where two share it."""
-    counts = Counter(run.config.generator for run in runs)
-    folders = Counter((run.config.generator, run.path.name) for run in runs)
-
-    def label(run: BenchRun) -> str:
-        name = run.config.generator
-        if counts[name] == 1:
-            return name
-        return f"{name} ({run.path.name if folders[name, run.path.name] == 1 else run.path})"
-
-    return [label(run) for run in runs]
 
 
 def _add_judge(

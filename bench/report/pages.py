@@ -10,7 +10,7 @@ from bench.report.blocks import Cell as TableCell
 from bench.report.blocks import Figure, Gallery, Table, Tile, Tone
 from bench.report.cells import INTERVAL_NOTE, NO_FAILURES, failure_rows, group_figures, metric_table, metric_tile, named
 from bench.report.document import Report
-from bench.report.examples import JudgedRun, best_and_worst, evenly_spread, gallery_rows
+from bench.report.examples import JudgedRun, best_and_worst, evenly_spread, gallery_rows, labels
 from bench.report.formatting import NOTHING, interval, number
 from bench.report.plots import Bar, plot_bars
 from bench.results import Difference, JudgeResult, MetricDifference, Results, RunComparison, mean_by_case
@@ -62,8 +62,9 @@ def run_page(run: BenchRun, results: Results, *, num_examples: int = 12) -> Repo
 
 def comparison_page(before: BenchRun, after: BenchRun, comparison: RunComparison, *, num_examples: int = 12) -> Report:
     """Return the page that compares two runs: differences by metric and task, pictures side by side."""
-    lead = f"{comparison.after} minus {comparison.before}, paired by case: above zero, {comparison.after} is better."
-    report = Report(f"{comparison.after} against {comparison.before}", lead=lead)
+    first, second = labels([before, after])
+    lead = f"{second} minus {first}, paired by case: above zero, {second} is better."
+    report = Report(f"{second} against {first}", lead=lead)
     for name, metrics in comparison.judges.items():
         report.add_section(f"Differences by {name}")
         report.add_tiles([_difference_tile(metric, change) for metric, change in metrics.items()])
@@ -78,10 +79,10 @@ def comparison_page(before: BenchRun, after: BenchRun, comparison: RunComparison
         report.add_table(_difference_table(name, metrics))
     if num_examples:
         report.add_section("Pictures", "The same cases by both, with their scores.")
-        rows = gallery_rows(
-            [JudgedRun.read(before), JudgedRun.read(after)], evenly_spread(list(before.cases), num_examples)
-        )
-        report.add_gallery(Gallery("Cases spread evenly over the first run.", rows))
+        judged = [JudgedRun.read(before, first), JudgedRun.read(after, second)]
+        shared = [case_id for case_id in before.cases if case_id in after.cases]
+        rows = gallery_rows(judged, evenly_spread(shared, num_examples))
+        report.add_gallery(Gallery("Cases spread evenly over those that both have.", rows))
     return report
 
 

@@ -6,6 +6,7 @@ import re
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from types import ModuleType
+from typing import Any
 
 import pytest
 
@@ -33,7 +34,7 @@ def make_run(make_dataset: MakeDataset, brightness: ModuleType, tmp_path: Path) 
         cases: Path = root,
         version: int = 1,
         folder: str = "",
-        **selection: int,
+        **selection: Any,
     ) -> Path:
         run = tmp_path / (folder or name)
         generate(cases, run, brightness.NoisyCopy(shift), name=name, **selection)

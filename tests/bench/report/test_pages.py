@@ -63,3 +63,15 @@ def test_the_page_of_a_comparison_shows_differences_and_both_pictures(
     assert '<div class="tile good"><dt>brightness</dt><dd class="value">+0.200</dd>' in html
     assert html.count("<img") == 18
     assert "6 pairs" in html
+
+
+def test_two_runs_of_one_generator_are_told_apart_in_their_comparison(
+    make_dataset: MakeDataset, brightness: ModuleType, tmp_path: Path
+) -> None:
+    root = make_dataset(2)
+    folders = (tmp_path / "old", tmp_path / "new", tmp_path / "out")
+    for folder in folders[:2]:
+        generate(root, folder, brightness.NoisyCopy(), name="copy")
+        judge(folder, brightness.BrightnessJudge())
+    html = write_comparison_page(*folders, compare(*folders)).read_text()
+    assert "copy (new) minus copy (old), paired by case" in html
