@@ -103,7 +103,6 @@ class FolderGenerator:
     folder: Path
     pattern: str | None = None
     mapping: Path | None = None
-    _seeds: dict[str, int] = field(default_factory=dict, init=False, repr=False)
     _placement: Placement = field(init=False, repr=False)
 
     def __post_init__(self) -> None:
@@ -136,15 +135,8 @@ class FolderGenerator:
             seeds: the run's own (0, 1, ...), by which pictures are named; not those of the noise.
 
         Raises:
-            UserError: when one case is asked for with two seeds and has one picture, or has two for one.
+            UserError: when a case has two pictures for one seed.
         """
-        if not self._placement.has_seeds:
-            for case, seed in zip(cases, seeds, strict=True):
-                if self._seeds.setdefault(case.id, seed) != seed:
-                    raise UserError(
-                        f"{self.folder} holds one picture of case {case.id!r}; use --repeats 1 with it, or name "
-                        "pictures by {seed} in a pattern or by a column seed in a mapping"
-                    )
         return [self._load(case, seed) for case, seed in zip(cases, seeds, strict=True)]
 
     def inspect(self, cases: Sequence[Case], seeds: Sequence[int]) -> None:
@@ -157,13 +149,19 @@ class FolderGenerator:
             seeds: of the run.
 
         Raises:
-            UserError: for names that do not fit, and for a case with two pictures.
+            UserError: for names that do not fit, for a case with two pictures, and for several seeds where each case
+                has one picture.
         """
+        if len(seeds) > 1 and not self._placement.has_seeds:
+            raise UserError(
+                f"{self.folder} holds one picture a case; use --repeats 1 with it, or name pictures by {{seed}} in a "
+                "pattern or by a column seed in a mapping"
+            )
         self._placement.check(cases)
         used: set[Path] = set()
         waiting: dict[str, str] = {}
         for case in cases:
-            for seed in seeds if self._placement.has_seeds else seeds[:1]:
+            for seed in seeds:
                 try:
                     path = self._find(case, seed)
                 except OSError:  # a folder that may not be entered: a failure of this case, later

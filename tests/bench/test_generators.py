@@ -37,8 +37,8 @@ def test_what_is_missing_or_broken_is_a_failure_in_its_place(tmp_path: Path) -> 
 
 
 def test_a_second_repeat_of_one_picture_is_refused(tmp_path: Path) -> None:
-    with pytest.raises(UserError, match="one picture of case 'a'"):
-        FolderGenerator(tmp_path).generate([case("a"), case("a")], [[], []], [0, 1])
+    with pytest.raises(UserError, match="one picture a case; use --repeats 1"):
+        FolderGenerator(tmp_path).inspect([case("a")], [0, 1])
 
 
 def test_a_folder_that_does_not_exist_is_refused(tmp_path: Path) -> None:
@@ -125,7 +125,7 @@ def test_repeats_come_by_the_seed_in_a_pattern_or_a_mapping(tmp_path: Path) -> N
         made = generator.generate([case("a")] * 3, [[]] * 3, [1, 0, 2])
         assert colours(made) == [(0, 0, 255), (255, 0, 0), "missing_output"]
     with pytest.raises(UserError, match=r"by \{seed\} in a pattern"):
-        FolderGenerator(tmp_path, pattern="{case_id}/seed-0").generate([case("a")] * 2, [[]] * 2, [0, 1])
+        FolderGenerator(tmp_path, pattern="{case_id}/seed-0").inspect([case("a")], [0, 1])
 
 
 def test_a_picture_that_a_mapping_names_and_that_is_not_there_is_missing_by_its_name(tmp_path: Path) -> None:

@@ -124,6 +124,13 @@ def test_runs_that_share_a_selection_are_compared_by_case(
     assert (change["brightness"].n_pairs, change["brightness"].n_unpaired) == (3, 1)
 
 
+def test_repeats_of_one_picture_are_refused_before_there_is_a_run(make_dataset: MakeDataset, tmp_path: Path) -> None:
+    (tmp_path / "outputs").mkdir()
+    with pytest.raises(UserError, match="one picture a case; use --repeats 1"):
+        generate(make_dataset(1), tmp_path / "run", FolderGenerator(tmp_path / "outputs"), name="mine", repeats=2)
+    assert not (tmp_path / "run").exists()
+
+
 def test_repeats_are_taken_from_a_folder_by_the_run_s_seeds(make_dataset: MakeDataset, tmp_path: Path) -> None:
     root, outputs = make_dataset(2), tmp_path / "outputs"
     for position in range(2):
