@@ -222,10 +222,10 @@ def measure_training(references: int, folder: Path, repeats: int) -> None:
     seconds, values = timed(f"pairs{references}", folder, repeats)
     for way, value in seconds.items():
         print(f"  the beginning {way:5} {PAIRS / value:6.2f} pairs/s")
-    gain, most = seconds["twice"] / seconds["once"], 2 * (references + 1) / (references + 2)
+    gain, pictures = seconds["twice"] / seconds["once"], 2 * (references + 1) / (references + 2)
     largest = float(values["twice"].abs().max())
     difference = float((values["once"] - values["twice"]).abs().max()) / largest
-    print(f"  once against twice {gain:6.2f} times as fast ({most:.2f} at most, by the number of pictures)")
+    print(f"  once against twice {gain:6.2f} times as fast ({pictures:.2f} by the number of pictures)")
     verdict = "equal" if difference < TOLERANCE else "DIFFERENT"
     print(f"  largest difference of the gradients {difference:.1e} of the largest gradient ({verdict})", flush=True)
 
