@@ -53,7 +53,7 @@ def _judge_figures(path: Path) -> dict[str, Any]:
     return {
         "statuses": results["statuses"],
         "dimensions": {
-            dimension: {names[restriction]: figures for restriction, figures in tables.items()}
+            dimension: {name: tables[restriction] for restriction, name in names.items()}
             for dimension, tables in results["dimensions"].items()
         },
     }
