@@ -29,7 +29,7 @@ def summarize(out: Path, seed: int, steps: list[dict[str, Any]]) -> dict[str, An
         seed: of the demo.
         steps: what each step took: name, seconds, peak_memory.
     """
-    judge = {name: _judge_figures(out / "judge-evaluation" / name / "results.json") for name in ("before", "after")}
+    judge = {name: judge_figures(out / "judge-evaluation" / name / "results.json") for name in ("before", "after")}
     evaluation = json.loads((out / "judge-evaluation" / "after" / "results.json").read_text(encoding="utf-8"))
     return {
         "seed": seed,
@@ -46,7 +46,7 @@ def summarize(out: Path, seed: int, steps: list[dict[str, Any]]) -> dict[str, An
     }
 
 
-def _judge_figures(path: Path) -> dict[str, Any]:
+def judge_figures(path: Path) -> dict[str, Any]:
     """Return the pair accuracies of one evaluation, per dimension, for all and for clearly different pairs."""
     results = json.loads(path.read_text(encoding="utf-8"))
     names = {CLEAR: "clear_pairs", "all": "all_pairs"}

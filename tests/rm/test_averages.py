@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 
 from rm.averages import CONVENTIONS, average_figures, is_partial
 from rm.scorers import PairSample
+from tests.rm.pair_samples import pair_sample
 
 SIZES = {"ia": 1486, "vc": 617, "vq": 148}
 # The benchmark's printed average is over fewer pairs where replies could not be read; these rows say so by not fitting.
@@ -29,20 +30,7 @@ MISFITS = {
 def samples(dimension: str, answers: Sequence[bool | None], *, per_group: int = 1) -> list[PairSample]:
     """Samples of decided pairs that are right, wrong or failed."""
     return [
-        PairSample(
-            pair_id=f"{dimension}{number}",
-            comparison_id=f"{dimension}{number}",
-            group_id=f"g{number // per_group}",
-            dimension=dimension,
-            first=0,
-            second=1,
-            label=1,
-            margin=None,
-            scores=None,
-            difference=None if right is None else 1.0 if right else -1.0,
-            correct=right,
-            status="parse_error" if right is None else "ok",
-        )
+        pair_sample(f"{dimension}{number}", right, dimension=dimension, group=f"g{number // per_group}")
         for number, right in enumerate(answers)
     ]
 

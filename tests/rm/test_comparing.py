@@ -7,27 +7,14 @@ import pytest
 from gnomon.statistics import mcnemar
 from rm.comparing import paired_accuracy
 from rm.scorers import PairSample
+from tests.rm.pair_samples import pair_sample
 
 Answers = dict[str, bool | None]
 
 
 def judge(answers: Answers, dimension: str = "overall", label: int = 1) -> list[PairSample]:
     return [
-        PairSample(
-            pair_id=name,
-            comparison_id=name,
-            group_id=f"g{name}",
-            dimension=dimension,
-            first=0,
-            second=1,
-            label=label,
-            margin=None,
-            scores=None,
-            difference=None if right is None else 1.0 if right else -1.0,
-            correct=right,
-            status="parse_error" if right is None else "ok",
-        )
-        for name, right in answers.items()
+        pair_sample(name, right, dimension=dimension, group=f"g{name}", label=label) for name, right in answers.items()
     ]
 
 

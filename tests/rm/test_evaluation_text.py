@@ -8,23 +8,11 @@ from rm.averages import average_figures
 from rm.comparing import paired_accuracy
 from rm.evaluation_text import average_table, difference_text, format_table
 from rm.scorers import PairSample
+from tests.rm.pair_samples import pair_sample
 
 
 def sample(pair: int, correct: bool | None, dimension: str = "overall") -> PairSample:
-    return PairSample(
-        pair_id=f"p{pair}",
-        comparison_id=f"c{pair}",
-        group_id=f"g{pair}",
-        dimension=dimension,
-        first=0,
-        second=1,
-        label=1,
-        margin=None,
-        scores=None,
-        difference=None if correct is None else 1.0 if correct else -1.0,
-        correct=correct,
-        status="parse_error" if correct is None else "ok",
-    )
+    return pair_sample(f"p{pair}", correct, dimension=dimension)
 
 
 def test_the_table_shows_what_is_unknown_as_a_dash() -> None:

@@ -8,26 +8,14 @@ import pytest
 
 from rm.rankings import ranking_figures
 from rm.scorers import PairSample
+from tests.rm.pair_samples import pair_sample
 
 
 def _samples(name: str, correct: list[bool | None], size: int) -> list[PairSample]:
     sides = list(combinations(range(size), 2))
     assert len(sides) == len(correct)
     return [
-        PairSample(
-            pair_id=f"{name}:{i}-{j}",
-            comparison_id=name,
-            group_id=name,
-            dimension="overall",
-            first=i,
-            second=j,
-            label=1,
-            margin=None,
-            scores=None,
-            difference=None if right is None else 1.0,
-            correct=right,
-            status="unreadable_image" if right is None else "ok",
-        )
+        pair_sample(f"{name}:{i}-{j}", right, comparison=name, group=name, sides=(i, j))
         for (i, j), right in zip(sides, correct, strict=True)
     ]
 

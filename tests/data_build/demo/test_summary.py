@@ -1,9 +1,16 @@
 from __future__ import annotations
 
-import yaml
+from pathlib import Path
 
-from data_build.demo.steps import config_file
-from data_build.demo.summary import REWARD_DIMENSIONS, summary_table
+import yaml
+from PIL import Image
+
+from data_build.demo.steps import CLEAR_MARGIN, config_file
+from data_build.demo.summary import REWARD_DIMENSIONS, judge_figures, summary_table
+from gnomon.cli import main
+from gnomon.datasets import COMPARISONS, write_records
+from gnomon.images import save_png
+from gnomon.records import ComparedImage, Comparison, Judgement, Label, Text
 
 
 def test_the_reward_of_the_summary_is_that_of_the_recipe() -> None:
@@ -27,3 +34,31 @@ def test_the_table_shows_before_after_and_interval() -> None:
     )
     assert "+0.250 (+0.180 .. +0.320), n = 240" in table
     assert "0.850 .. 0.950, n = 100" in table
+
+
+def test_the_figures_of_the_judge_are_those_of_an_evaluation_whatever_else_that_counts(tmp_path: Path) -> None:
+    """As the preferences are: of several tasks, with margins around the one that is clear."""
+    candidates = [ComparedImage(path=f"{level}.png") for level in (0, 255)]
+    for level in (0, 255):
+        save_png(Image.new("L", (8, 8), level), tmp_path / "data" / f"{level}.png")
+    labels: dict[str, Label] = {"remove": "i", "recolour": "j"}
+    comparisons = [
+        Comparison(
+            id=f"{task}-{margin}",
+            task=task,
+            group_id=task,
+            instruction=Text(en="brighter"),
+            candidates=candidates,
+            judgements=[Judgement(i=0, j=1, dimension="overall", label=label, margin=margin)],
+        )
+        for task, label in labels.items()
+        for margin in (CLEAR_MARGIN / 2, 2 * CLEAR_MARGIN)
+    ]
+    write_records(tmp_path / "data" / COMPARISONS, comparisons)
+    flags = ["--judge", "always-first", "--data", str(tmp_path / "data"), "--out", str(tmp_path / "run")]
+    assert main(["rm", "eval", *flags, "--min_margin", str(CLEAR_MARGIN)]) == 0
+    tables = judge_figures(tmp_path / "run" / "results.json")["dimensions"]["overall"]
+    assert {name: (figures["n"], figures["strict"]) for name, figures in tables.items()} == {
+        "clear_pairs": (2, 0.5),
+        "all_pairs": (4, 0.5),
+    }
