@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shutil
+import signal
 from pathlib import Path
 
 import pytest
@@ -41,11 +42,16 @@ def reward_model(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
-def _judge(zygote: Zygote, run: Path, judge: list[str], *flags: str, ranks: int = 1, raise_at: str = "") -> list[int]:
+def _judge(zygote: Zygote, run: Path, judge: list[str], *flags: str, ranks: int = 1, kill_at: str = "") -> list[int]:
     command = ["bench", "judge", "--run", str(run), "--batch-size", "2", *judge, *flags]
-    codes, log = zygote.run(command, ranks=ranks, raise_at=raise_at)
-    assert raise_at or codes == [0] * ranks, log
+    codes, log = zygote.run(command, ranks=ranks, kill_at=kill_at)
+    assert kill_at or codes == [0] * ranks, log
     return codes
+
+
+def _verdicts(run: Path) -> list[Verdict]:
+    """Return the lines in their order, without how long each took."""
+    return [line.model_copy(update={"seconds": None}) for line in read_records(run / "samples.jsonl", Verdict)]
 
 
 @strategies
@@ -58,11 +64,9 @@ def test_two_ranks_write_what_one_does(
         for judge in (ORACLE, model):
             _judge(zygote, tmp_path / name, judge, *flags, ranks=ranks)
         summarize(tmp_path / name)
-    one, two = (read_records(tmp_path / name / "samples.jsonl", Verdict) for name in ("one", "two"))
+    one, two = (_verdicts(tmp_path / name) for name in ("one", "two"))
     assert len(one) > 7
-    assert [verdict.model_copy(update={"seconds": None}) for verdict in two] == [
-        verdict.model_copy(update={"seconds": None}) for verdict in one
-    ]
+    assert two == one
     assert (tmp_path / "two" / "results.json").read_bytes() == (tmp_path / "one" / "results.json").read_bytes()
 
 
@@ -73,3 +77,20 @@ def test_more_ranks_than_batches_and_nothing_left_to_do(zygote: Zygote, generate
     whole = (run / "samples.jsonl").read_bytes()
     _judge(zygote, run, ORACLE, *strategy_flags("ddp"), ranks=2)
     assert (run / "samples.jsonl").read_bytes() == whole
+
+
+@pytest.mark.parametrize("strategy", ["ddp", "zero2"])
+def test_two_ranks_that_died_while_judging_go_on_where_they_were(
+    strategy: str, zygote: Zygote, generated: Path, tmp_path: Path
+) -> None:
+    dying, flags = ["--judge.class_path", "cpu_deepspeed.DyingOracle"], strategy_flags(strategy)
+    for name in ("whole", "killed"):
+        shutil.copytree(generated, tmp_path / name)
+    _judge(zygote, tmp_path / "whole", dying, *flags, ranks=2)
+    whole = _verdicts(tmp_path / "whole")
+    assert -signal.SIGKILL in _judge(zygote, tmp_path / "killed", dying, *flags, ranks=2, kill_at="judge:0:1")
+    kept = _verdicts(tmp_path / "killed")
+    assert 0 < len(kept) < len(whole)
+    assert whole[: len(kept)] == kept
+    _judge(zygote, tmp_path / "killed", dying, *flags, ranks=2)
+    assert _verdicts(tmp_path / "killed") == whole

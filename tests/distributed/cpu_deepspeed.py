@@ -13,12 +13,14 @@ from PIL.Image import Image
 from pytorch_lightning import Callback, LightningModule, Trainer
 from pytorch_lightning.strategies import DDPStrategy, DeepSpeedStrategy
 
+from data_build.tabletop.judging import OracleJudge
 from gnomon.errors import UserError
-from gnomon.records import Case
+from gnomon.records import Case, Verdict
 from rl.algorithms import FlowGRPO, Samples
 from rl.losses import LossOutput
 from rl.policy import Policy
 from rl.rewards import RewardOutput
+from rm.judge import JudgeRequest
 
 KILL_AT = "GNOMON_TEST_KILL_AT"
 """Environment variable: where a process kills itself, as `hook:iteration:number`, such as `batch:1:2`."""
@@ -112,3 +114,14 @@ class Brightness:
         failed = torch.tensor([case.id == self.fails for case in cases])
         values[failed] = torch.nan
         return RewardOutput(values, {"brightness": values}, failed)
+
+
+class DyingOracle(OracleJudge):
+    """The oracle, until the process dies while it judges a batch."""
+
+    num_calls = 0
+
+    def judge(self, requests: Sequence[JudgeRequest]) -> list[Verdict]:
+        kill_at("judge", 0, DyingOracle.num_calls)
+        DyingOracle.num_calls += 1
+        return super().judge(requests)
