@@ -177,13 +177,13 @@ def summarize(*, run: Path, tracker: LoggerName | list[LoggerName] = "csv", num_
     """
     from bench.folder import RESULTS, BenchRun
     from bench.text import results_text
-    from bench.tracking import track
+    from bench.tracking import log_results
     from bench.workflow import summarize as run_step
 
     results = run_step(run)
     print(results_text(results))
     trackers: list[LoggerName] = tracker if isinstance(tracker, list) else [tracker]
-    table = track(BenchRun.read(run), results, trackers, num_examples=num_examples)
+    table = log_results(BenchRun.read(run), results, trackers, num_examples=num_examples)
     print(f"written to {run / RESULTS} and {table}")
 
 

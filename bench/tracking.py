@@ -46,7 +46,9 @@ _COUNTS = ("n_total", "n_scored", "n_failed", "n_na", "n_pending", "num_clusters
 _COLUMNS = ("judge", "metric", "kind", "group", "value", "ci_low", "ci_high", *_COUNTS, "failed", "higher_is_better")
 
 
-def track(run: BenchRun, results: Results, trackers: Sequence[LoggerName] = (), *, num_examples: int = 12) -> Path:
+def log_results(
+    run: BenchRun, results: Results, trackers: Sequence[LoggerName] = (), *, num_examples: int = 12
+) -> Path:
     """Write the results of a run to its CSV file and to the trackers, and return the path of the file.
 
     Called again after more judging, it goes on in the same TensorBoard folder and W&B run.

@@ -17,7 +17,7 @@ import pytest
 from PIL import Image
 
 from bench.folder import BenchRun
-from bench.tracking import scalars, track, tracked_config
+from bench.tracking import log_results, scalars, tracked_config
 from bench.workflow import generate, judge, summarize
 from gnomon.cli import main
 from gnomon.manifest import mask_text
@@ -106,10 +106,10 @@ def test_tensorboard_has_scalars_pictures_and_texts_and_goes_on_in_its_folder(
     run: Path, brightness: ModuleType
 ) -> None:
     accumulators = pytest.importorskip("tensorboard.backend.event_processing.event_accumulator")
-    track(BenchRun.read(run), summarize(run), ["tensorboard"], num_examples=2)
+    log_results(BenchRun.read(run), summarize(run), ["tensorboard"], num_examples=2)
     judge(run, brightness.BrightnessJudge(name="second", version=2))
     results = summarize(run)
-    track(BenchRun.read(run), results, ["tensorboard"], num_examples=2)
+    log_results(BenchRun.read(run), results, ["tensorboard"], num_examples=2)
     events = accumulators.EventAccumulator(str(run / "logs/tensorboard/bench"), size_guidance={"tensors": 0})
     events.Reload()
     values = scalars(results)
@@ -164,7 +164,7 @@ def test_wandb_offline_has_cells_table_pictures_and_artifacts_and_goes_on_in_its
 
 def test_wandb_shows_a_failed_candidate_as_a_failure_without_numbers(run: Path) -> None:
     pytest.importorskip("wandb")
-    track(BenchRun.read(run), summarize(run), ["wandb"])
+    log_results(BenchRun.read(run), summarize(run), ["wandb"])
     (file,) = run.glob("logs/wandb/offline-run-*/files/media/table/examples/*.json")
     table = json.loads(file.read_bytes())
     (row,) = (row for row in table["data"] if row[0] == "case-1")
@@ -176,7 +176,7 @@ def test_wandb_shows_a_failed_candidate_as_a_failure_without_numbers(run: Path) 
 def test_no_tracker_holds_a_key(run: Path) -> None:
     pytest.importorskip("wandb")
     pytest.importorskip("tensorboard")
-    track(BenchRun.read(run), summarize(run), ["tensorboard", "wandb"])
+    log_results(BenchRun.read(run), summarize(run), ["tensorboard", "wandb"])
     assert len(wandb_runs(run)[0]) > 5, "all is written"
     logged = [path for path in (run / "logs").rglob("*") if path.is_file()]
     assert len(logged) > 10
@@ -189,7 +189,7 @@ def test_no_tracker_holds_a_key(run: Path) -> None:
 def test_wandb_can_be_switched_off(run: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     pytest.importorskip("wandb")
     monkeypatch.setenv("WANDB_MODE", "disabled")
-    track(BenchRun.read(run), summarize(run), ["wandb"])
+    log_results(BenchRun.read(run), summarize(run), ["wandb"])
     assert list(run.rglob("*.wandb")) == []
 
 
