@@ -24,7 +24,7 @@ from pathlib import Path
 
 from pydantic import BaseModel, ConfigDict, ValidationError
 
-from bench.generators import file_stem
+from bench.generators import CONTENT_HASH, file_stem
 from bench.results import Item
 from gnomon.datasets import dataset_hash, dataset_stamp, read_records
 from gnomon.errors import UserError
@@ -167,11 +167,18 @@ class BenchRun:
         return [read_json(file, JudgeFile) for file in files]
 
     def verdicts(self) -> dict[tuple[str, str], dict[Item, Verdict]]:
-        """Return the last verdicts: (judge fingerprint, metric) -> item -> verdict."""
+        """Return the last verdicts: (judge fingerprint, metric) -> item -> verdict.
+
+        A verdict about a picture that was since made anew, with other pixels or not at all, does not count: it names
+        its pictures by hash, and the candidate's is none of them.
+        """
         found: dict[tuple[str, str], dict[Item, Verdict]] = {}
         records = read_records(self.path / SAMPLES, Verdict, drop_torn_tail=True) if self._has(SAMPLES) else []
+        pictures = {(made.case_id, made.seed): made.sampling.get(CONTENT_HASH) for made in self.candidates()}
         for verdict in records:
-            found.setdefault((verdict.judge, verdict.metric), {})[(verdict.case_id, verdict.seed)] = verdict
+            item = (verdict.case_id, verdict.seed)
+            if not verdict.image_hashes or pictures.get(item) in verdict.image_hashes:
+                found.setdefault((verdict.judge, verdict.metric), {})[item] = verdict
         return found
 
     def _has(self, name: str) -> bool:

@@ -14,6 +14,7 @@ from PIL import Image
 from bench.mapping import ByMapping
 from bench.placement import ENDINGS, ById, ByPattern, Placement, file_stem, unused_text
 from gnomon.errors import UserError
+from gnomon.files import last_change
 from gnomon.hashing import stable_seed
 from gnomon.images import UnreadableImageError, content_hash, load_image
 from gnomon.records import Candidate, Case
@@ -174,12 +175,13 @@ class FolderGenerator:
         if unused:
             warnings.warn(unused_text(Path(self.folder), unused, waiting), stacklevel=2)
 
-    def refuse_changed(self, candidates: Iterable[Candidate], cases: Mapping[str, Case]) -> None:
+    def refuse_changed(self, candidates: Iterable[Candidate], cases: Mapping[str, Case], run: Path) -> None:
         """Make sure that the folder still holds what was taken from it; what is gone since is no matter.
 
         Args:
             candidates: what was taken.
             cases: their cases by id.
+            run: the run folder with the copies that were taken. A picture that is older than its copy is not opened.
 
         Raises:
             UserError: for a picture that was overwritten.
@@ -187,8 +189,10 @@ class FolderGenerator:
         for candidate in candidates:
             taken = candidate.sampling.get(CONTENT_HASH)
             case = cases[candidate.case_id]
-            picture = None if taken is None else self._load(case, candidate.seed)
-            if picture is None or (isinstance(picture, Failure) and picture.status == "missing_output"):
+            if taken is None or self._is_older(case, candidate, run):
+                continue
+            picture = self._load(case, candidate.seed)
+            if isinstance(picture, Failure) and picture.status == "missing_output":
                 continue
             if isinstance(picture, Failure) or content_hash(picture) != taken:
                 raise UserError(
@@ -204,6 +208,14 @@ class FolderGenerator:
                 f"expected one picture of case {case.id!r} in {self.folder}, got {found[0]} and {found[1]}; remove one"
             )
         return found[0] if found else None
+
+    def _is_older(self, case: Case, candidate: Candidate, run: Path) -> bool:
+        """Say whether a picture is older than its copy, or is gone."""
+        try:
+            path = self._find(case, candidate.seed)
+            return path is None or last_change(path) < last_change(run / str(candidate.path))
+        except OSError:  # no copy any more; or a folder that may not be entered, as loading the picture says
+            return False
 
     def _load(self, case: Case, seed: int) -> Image.Image | Failure:
         try:

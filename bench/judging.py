@@ -7,8 +7,9 @@ from pathlib import Path
 
 from bench.benchmarks import benchmark_of
 from bench.folder import BenchRun, needs_work
+from bench.generators import CONTENT_HASH
+from bench.pictures import picture_failure
 from gnomon.datasets import resolve
-from gnomon.images import UnreadableImageError, load_image
 from gnomon.records import Candidate, Status, Verdict
 from rm.judge import Judge, JudgeRequest
 
@@ -97,7 +98,15 @@ def _ask(judge: Judge, requests: Sequence[JudgeRequest]) -> list[Verdict]:
             f"expected one verdict for each request, in their order and under the judge's fingerprint, from judge "
             f"{judge.name!r}: asked for {first[0]}, got {first[1]} (case id, seed, metric, fingerprint; or how many)"
         )
-    return answers
+    return [_about(request.candidate, answer) for request, answer in zip(requests, answers, strict=True)]
+
+
+def _about(candidate: Candidate, verdict: Verdict) -> Verdict:
+    """Return a verdict that names the picture it is about, so that it does not count for one made later."""
+    picture = candidate.sampling.get(CONTENT_HASH)
+    if picture is None or picture in verdict.image_hashes:
+        return verdict
+    return verdict.model_copy(update={"image_hashes": [*verdict.image_hashes, picture]})
 
 
 def _without_judge(
@@ -129,11 +138,5 @@ def _failure(path: Path, candidate: Candidate) -> _Failure | None:
         return candidate.status, candidate.sampling.get("reason")
     if candidate.path is None:
         return "missing_output", None
-    try:
-        image = resolve(path, candidate.path)
-        if not image.is_file():
-            return "missing_output", f"no file {candidate.path}"
-        load_image(image)
-    except (UnreadableImageError, OSError) as error:  # OSError: a folder that may not be entered
-        return "unreadable_image", str(error).replace(str(image), candidate.path)
-    return None
+    failure = picture_failure(path, candidate)
+    return None if failure is None else (failure.status, failure.reason)

@@ -2,9 +2,11 @@
 
 Each step may be killed at any moment and run again: what is in the folder stays and is not done twice. Work goes in
 batches that are the same in every run; a batch that a kill cut short is computed again as a whole and only what
-was missing is added, so that an interrupted run ends with the same numbers as an uninterrupted one. What failed in a
-way that may pass (:data:`bench.folder.TRIED_AGAIN`) is tried again, alone; of several lines about one item the last
-counts. A generator whose pictures do not depend on their batch (`is_itemwise`) is only asked for what is missing.
+was missing is added, so that an interrupted run ends with the same numbers as an uninterrupted one. A picture that was
+lost since (:mod:`bench.pictures`) is made again; verdicts about it count as long as it has the same pixels. What
+failed in a way that may pass (:data:`bench.folder.TRIED_AGAIN`) is tried again, alone; of several lines about one item
+the last counts. A generator whose pictures do not depend on their batch (`is_itemwise`) is only asked for what is
+missing.
 """
 
 from __future__ import annotations
@@ -34,6 +36,7 @@ from bench.folder import (
 )
 from bench.generators import CONTENT_HASH, Failure, FolderGenerator, Generator
 from bench.judging import key_of_verdict
+from bench.pictures import note_look, remove_lost
 from bench.results import (
     Item,
     JudgeResult,
@@ -77,7 +80,7 @@ def generate(
     max_references: int | None = None,
     batch_size: int = 8,
 ) -> BenchRun:
-    """Make one picture for every case and seed that has none yet, or whose last try failed in a way that may pass.
+    """Make one picture for every case and seed that has none, or whose last try failed in a way that may pass.
 
     Args:
         cases_root: dataset folder with `cases.jsonl`.
@@ -122,22 +125,28 @@ def generate(
         by_id = {case.id: _as_generators_see_it(case) for case in cases}
         known = {(record.case_id, record.seed): record for record in folder.read(Candidate, CANDIDATES)}
         if isinstance(generator, FolderGenerator):
-            generator.refuse_changed(known.values(), by_id)
+            generator.refuse_changed(known.values(), by_id, folder.path)
         with folder.start("generate"):
             write_records(folder.path / CASES, cases)
             folder.write_json(
                 GENERATE, GenerateFile(cases=str(root.resolve()), stamp=stamp, batch_size=batch_size, config=config)
             )
             is_itemwise = getattr(generator, "is_itemwise", False)
+            lost = remove_lost(folder.path, known)
             within, beyond = _by_references(list(by_id.values()), max_references)
             for item in items_of(beyond, seed, repeats):
                 if item not in known:
                     folder.append(_beyond(name, item, by_id[item[0]], max_references), CANDIDATES)
             for batch in track(_batches(items_of(within, seed, repeats), batch_size), f"generating with {name}"):
-                waiting = [item for item in batch if needs_work(known.get(item))]
+                waiting = [item for item in batch if item in lost or needs_work(known.get(item))]
                 if waiting:
-                    whole = not is_itemwise and any(item not in known for item in batch)
-                    _generate_batch(folder, root, generator, name, batch if whole else waiting, by_id, known)
+                    whole = not is_itemwise and any(item not in known or item in lost for item in batch)
+                    made = _outputs(root, generator, batch if whole else waiting, by_id)
+                    for item in waiting:
+                        candidate = _record(folder.path, name, item, made[item])
+                        if candidate != known.get(item):
+                            folder.append(candidate, CANDIDATES)
+            note_look(folder.path)
     return BenchRun.read(out)
 
 
@@ -153,29 +162,19 @@ def _by_references(cases: Sequence[Case], most: int | None) -> tuple[list[Case],
     return within, [case for case in cases if most is not None and len(case.references) > most]
 
 
-def _generate_batch(
-    folder: RunFolder,
-    root: Path,
-    generator: Generator,
-    name: str,
-    batch: Sequence[Item],
-    by_id: Mapping[str, Case],
-    known: Mapping[Item, Candidate],
-) -> None:
-    """Make the pictures of one batch and record those that were missing, and failures where they are news."""
+def _outputs(
+    root: Path, generator: Generator, batch: Sequence[Item], by_id: Mapping[str, Case]
+) -> dict[Item, Image.Image | Failure]:
+    """Return what the generator makes of one batch."""
     cases = [by_id[case_id] for case_id, _ in batch]
     references = [[load_image(resolve(root, reference.path)) for reference in case.references] for case in cases]
-    seeds = [stable_seed(*item) for item in batch]
     # Pictures that exist are named by the run's seeds; those of the noise are nobody's names.
-    asked = [seed for _, seed in batch] if isinstance(generator, FolderGenerator) else seeds
-    outputs = generator.generate(cases, references, asked)
+    exist = isinstance(generator, FolderGenerator)
+    seeds = [seed if exist else stable_seed(case_id, seed) for case_id, seed in batch]
+    outputs = generator.generate(cases, references, seeds)
     if len(outputs) != len(batch):
         raise ValueError(f"expected {len(batch)} pictures from {_class_path(generator)}, got {len(outputs)}")
-    for item, noise_seed, output in zip(batch, seeds, outputs, strict=True):
-        if needs_work(known.get(item)):
-            candidate = _record(folder.path, name, item, noise_seed, output)
-            if candidate != known.get(item):
-                folder.append(candidate, CANDIDATES)
+    return dict(zip(batch, outputs, strict=True))
 
 
 def _beyond(name: str, item: Item, case: Case, max_references: int | None) -> Candidate:
@@ -192,9 +191,10 @@ def _as_generators_see_it(case: Case) -> Case:
     return case.model_copy(update={"references": shown})
 
 
-def _record(path: Path, name: str, item: Item, noise_seed: int, output: Image.Image | Failure) -> Candidate:
+def _record(path: Path, name: str, item: Item, output: Image.Image | Failure) -> Candidate:
     """Save a picture, if there is one, and return the candidate."""
     case_id, seed = item
+    noise_seed = stable_seed(case_id, seed)
     if isinstance(output, Failure):
         failed = {"noise_seed": noise_seed, "reason": output.reason}
         return Candidate(case_id=case_id, generator=name, seed=seed, path=None, status=output.status, sampling=failed)

@@ -4,7 +4,7 @@ Run it with `python benchmarks/bench_workflow.py`; about two minutes on two CPU 
 machine. Every line ends with its target and whether it is met.
 
 * judging 2,000 pictures by a judge that answers at once: milliseconds per verdict.
-* going on with a run of 10,000 judged items where nothing is left to do: seconds.
+* going on with a run of 10,000 generated and judged items where nothing is left to do: seconds for each step.
 * the summary of 100,000 verdicts (20,000 items in 36 tasks, five metrics): seconds, and memory beyond what the imports
   take, in a process of its own.
 * a judge behind a server that takes 200 ms an answer, 64 requests in flight: its throughput over the ideal one.
@@ -29,7 +29,7 @@ from bench.folder import CASES
 from bench.generators import FolderGenerator, file_stem
 from bench.workflow import generate, judge, summarize
 from gnomon.datasets import write_records
-from gnomon.images import save_png
+from gnomon.images import content_hash, save_png
 from gnomon.jsonl import to_line
 from gnomon.records import Case, Reference, Text, Verdict
 from gnomon.runs import SAMPLES, peak_memory
@@ -91,7 +91,7 @@ def make_run(folder: Path, count: int) -> Path:
     return folder / "run"
 
 
-def verdict_of(case_id: str, metric: str, value: float) -> Verdict:
+def verdict_of(case_id: str, metric: str, value: float, picture: str) -> Verdict:
     """Return a verdict as long as those of a real judge."""
     return Verdict(
         case_id=case_id,
@@ -102,7 +102,7 @@ def verdict_of(case_id: str, metric: str, value: float) -> Verdict:
         rationale="a sentence or two on what is seen in the picture and why that is worth the score " * 3,
         raw='{"reason": "what the model said, word by word, in its JSON", "score": 3} ' * 6,
         prompt_hash="0" * 64,
-        image_hashes=["1" * 64, "2" * 64],
+        image_hashes=["1" * 64, picture],
         seconds=1.5,
     )
 
@@ -134,23 +134,29 @@ class _Other(InstantJudge):
 
 
 def measure_resume(folder: Path) -> None:
-    """Print how long a run of 10,000 judged items takes to see that nothing is left."""
+    """Print how long a run of 10,000 items takes to see that nothing is left to judge and to generate."""
     run = make_run(folder, 10_000)
     one = InstantJudge(METRICS[:1])
     judge(run, one, batch_size=500)
     start = time.perf_counter()
     judge(run, one, batch_size=500)
     say("resume of 10,000 judged items", time.perf_counter() - start, "s", 3)
+    start = time.perf_counter()
+    generate(folder / "cases", run, FolderGenerator(folder / "outputs"), name="white", batch_size=500)
+    say("resume of 10,000 generated items", time.perf_counter() - start, "s", 3)
 
 
 def measure_summary(folder: Path) -> None:
     """Print time and memory of the summary of 100,000 verdicts, from a process of its own."""
     run = make_run(folder, 20_000)
     judge(run, InstantJudge(), batch_size=1000)
+    picture = content_hash(Image.new("RGB", (64, 64), "white"))
     with (run / SAMPLES).open("w", encoding="utf-8") as file:
         for number in range(20_000):
             for position, metric in enumerate(METRICS):
-                file.write(to_line(verdict_of(f"case-{number:06d}", metric, 1 + (number + position) % 5)) + "\n")
+                file.write(
+                    to_line(verdict_of(f"case-{number:06d}", metric, 1 + (number + position) % 5, picture)) + "\n"
+                )
     command = [sys.executable, __file__, "--summarize", str(run)]
     done = subprocess.run(command, check=True, stdout=subprocess.PIPE, text=True)
     measured = json.loads(done.stdout.splitlines()[-1])

@@ -35,6 +35,18 @@ def writing(path: str | Path) -> Iterator[None]:
         ) from error
 
 
+def last_change(path: str | Path) -> int:
+    """Return when a file, or the link that stands for it, was last written, moved or replaced, in ns.
+
+    Unlike the time of its content, which copies and moves bring along, this one cannot be older than the change.
+
+    Raises:
+        OSError: when there is no such file.
+    """
+    path = Path(path)
+    return max(path.stat().st_ctime_ns, path.lstat().st_ctime_ns)
+
+
 def atomic_write_bytes(path: str | Path, data: bytes | memoryview, *, sync: bool = False) -> None:
     """Write `data` to `path` under a temporary name and rename it: readers see the old file or the new one.
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
 import pytest
@@ -9,9 +10,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 from PIL import Image
 
+import bench.generators
 from bench.generators import Failure, FolderGenerator, check_language, file_stem, instruction_in
 from gnomon.errors import UserError
-from gnomon.images import content_hash, save_png
+from gnomon.files import last_change
+from gnomon.images import content_hash, load_image, save_png
 from gnomon.records import Candidate, Case, Text
 
 
@@ -46,25 +49,39 @@ def test_a_folder_that_does_not_exist_is_refused(tmp_path: Path) -> None:
         FolderGenerator(tmp_path / "nowhere")
 
 
-def test_a_picture_that_was_overwritten_is_refused_and_one_that_is_gone_is_not(tmp_path: Path) -> None:
+def test_a_picture_that_was_overwritten_is_refused_and_one_that_is_gone_is_not(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    outputs, run = tmp_path / "outputs", tmp_path / "run"
+    red = Image.new("RGB", (2, 2), "red")
+    taken = []
     for case_id in "abc":
-        save_png(Image.new("RGB", (2, 2), "red"), tmp_path / f"{case_id}.png")
-    taken = [
-        Candidate(case_id=name, generator="g", seed=0, path="x.png", sampling={"content_hash": content_hash(red)})
-        for name in "abc"
-        for red in [Image.new("RGB", (2, 2), "red")]
-    ]
+        save_png(red, outputs / f"{case_id}.png")
+        sampling = {"content_hash": content_hash(red)}
+        taken.append(Candidate(case_id=case_id, generator="g", seed=0, path=f"{case_id}.png", sampling=sampling))
     failed = Candidate(case_id="d", generator="g", seed=0, path=None, status="missing_output")
-    (tmp_path / "b.png").unlink()
-    Image.new("RGB", (2, 2), "red").save(tmp_path / "c.png", compress_level=0)  # other bytes, the same picture
-    generator, cases = FolderGenerator(tmp_path), {case_id: case(case_id) for case_id in "abcd"}
-    generator.refuse_changed([*taken, failed], cases)
-    save_png(Image.new("RGB", (2, 2), "blue"), tmp_path / "d.png")
-    generator.refuse_changed([*taken, failed], cases)
-    for overwritten in (b"no picture", (tmp_path / "d.png").read_bytes()):
-        (tmp_path / "c.png").write_bytes(overwritten)
-        with pytest.raises(UserError, match=r"c\.png changed since .*use another --out"):
-            generator.refuse_changed([*taken, failed], cases)
+    (outputs / "b.png").unlink()
+    for case_id in "ab":
+        save_png(red, run / f"{case_id}.png")  # the copies, of which that of c is lost
+    while last_change(outputs / "a.png") >= last_change(run / "a.png"):  # the same tick of the file system's clock
+        os.utime(run / "a.png")
+    red.save(outputs / "c.png", compress_level=0)  # other bytes, the same picture
+    generator, cases = FolderGenerator(outputs), {case_id: case(case_id) for case_id in "abcd"}
+    opened: list[str] = []
+
+    def watched(path: Path) -> Image.Image:
+        opened.append(path.name)
+        return load_image(path)
+
+    monkeypatch.setattr(bench.generators, "load_image", watched)
+    generator.refuse_changed([*taken, failed], cases, run)
+    assert opened == ["c.png"]
+    save_png(Image.new("RGB", (2, 2), "blue"), outputs / "d.png")
+    generator.refuse_changed([*taken, failed], cases, run)
+    for position, overwritten in (("c", b"no picture"), ("a", (outputs / "d.png").read_bytes())):
+        (outputs / f"{position}.png").write_bytes(overwritten)
+        with pytest.raises(UserError, match=rf"{position}\.png changed since .*use another --out"):
+            generator.refuse_changed([*taken, failed], cases, run)
 
 
 @pytest.mark.parametrize("case_id", ["x" * 300, "红" * 100, "/" * 90, "%" * 200])

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from gnomon.errors import UserError
-from gnomon.files import atomic_write_bytes, atomic_write_text
+from gnomon.files import atomic_write_bytes, atomic_write_text, last_change
 
 
 def test_a_file_is_written_into_folders_that_did_not_exist(tmp_path: Path) -> None:
@@ -65,3 +65,16 @@ def test_a_full_disk_keeps_the_old_file_and_says_what_to_do(tmp_path: Path) -> N
         "make room and run the same command again",
         "b'old' 1",
     ]
+
+
+def test_the_last_change_is_seen_where_the_time_of_the_content_is_an_old_one(tmp_path: Path) -> None:
+    old, link = tmp_path / "old", tmp_path / "link"
+    (tmp_path / "mark").write_text("x")
+    mark = last_change(tmp_path / "mark")
+    old.write_text("x")
+    os.utime(old, (0, 0))
+    link.symlink_to(old)
+    assert old.stat().st_mtime == 0
+    assert mark <= last_change(old) <= last_change(link)
+    with pytest.raises(FileNotFoundError):
+        last_change(tmp_path / "nothing")
