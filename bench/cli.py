@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any, Literal, Protocol
 
-from jsonargparse.typing import NonNegativeInt, PositiveInt
+from jsonargparse.typing import NonNegativeFloat, NonNegativeInt, PositiveInt
 
 from gnomon.errors import UserError
 from gnomon.tracking import LoggerName
@@ -78,6 +78,7 @@ def generate(
     limit: PositiveInt | None = None,
     max_references: NonNegativeInt | None = None,
     batch_size: PositiveInt = 8,
+    fail_on_error: bool | NonNegativeFloat = False,
 ) -> None:
     """Make the pictures of a generator for the cases of a dataset folder; run again to go on after a stop.
 
@@ -94,9 +95,11 @@ def generate(
         limit: take only so many of what is left.
         max_references: how many references the generator takes at most; cases with more are not applicable.
         batch_size: cases at once; with a generator behind a server, so many that its requests are always in flight.
+        fail_on_error: exit with 1, when all is done, where candidates failed: true for any, a number below 1 for that
+            share of them or more, a number from 1 on for so many or more. Where all failed, always.
     """
+    from bench.failures import check_failures
     from bench.selection import listed
-    from bench.text import all_failed_text
     from bench.workflow import generate as run_step
 
     run = run_step(
@@ -120,8 +123,7 @@ def generate(
         f"{len(run.items)} candidates of {len(run.cases)} cases in {run.path}, {len(failures)} failed"
         + (f", {beyond} not applicable" if beyond else "")
     )
-    if failures and len(failures) == len(candidates):
-        raise UserError(all_failed_text("candidates", failures))
+    check_failures("candidates", failures, num_items=len(candidates), fail_on_error=fail_on_error)
 
 
 def judge(argv: list[str]) -> None:
@@ -136,16 +138,25 @@ def judge(argv: list[str]) -> None:
     judge_run(**settings, trainer=trainer)
 
 
-def judge_run(*, run: Path, judge: _Judge, batch_size: PositiveInt = 8, trainer: Any = None) -> None:
+def judge_run(
+    *,
+    run: Path,
+    judge: _Judge,
+    batch_size: PositiveInt = 8,
+    fail_on_error: bool | NonNegativeFloat = False,
+    trainer: Any = None,
+) -> None:
     """Judge the candidates of a run.
 
     Args:
         run: run folder of `gnomon bench generate`.
         judge: who judges.
         batch_size: candidates at once; with a judge behind a server, so many that its requests are always in flight.
+        fail_on_error: exit with 1, when all is done, where verdicts of this judge failed: true for any, a number below
+            1 for that share of them or more, a number from 1 on for so many or more. Where all failed, always.
         trainer: whose ranks share the work.
     """
-    from bench.text import all_failed_text
+    from bench.failures import check_failures
     from bench.workflow import judge as run_step
 
     done = run_step(run, judge, batch_size=batch_size, trainer=trainer)
@@ -163,8 +174,7 @@ def judge_run(*, run: Path, judge: _Judge, batch_size: PositiveInt = 8, trainer:
         f"judged {done.path} by {judge.name}: {len(verdicts)} verdicts, {len(failures)} failed; "
         f"`gnomon bench summarize --run {done.path}` makes the numbers"
     )
-    if failures and len(failures) == len(verdicts):
-        raise UserError(all_failed_text("verdicts", failures))
+    check_failures("verdicts", failures, num_items=len(verdicts), fail_on_error=fail_on_error)
 
 
 def summarize(*, run: Path, tracker: LoggerName | list[LoggerName] = "csv", num_examples: NonNegativeInt = 12) -> None:

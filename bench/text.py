@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Sequence
 from statistics import fmean
 
@@ -66,21 +65,6 @@ def difference_texts(change: Difference) -> tuple[str, str, str, str, str, str]:
         interval(estimate) if estimate else NOTHING,
         str(change.n_pairs),
         str(change.n_unpaired),
-    )
-
-
-def all_failed_text(what: str, failures: Sequence[tuple[str, str | None]]) -> str:
-    """Return a sentence about a step of which nothing came out.
-
-    Args:
-        what: failed, in the plural.
-        failures: status and reason of each, at least one.
-    """
-    status, count = Counter(status for status, _ in failures).most_common(1)[0]
-    reason = next((text for other, text in failures if other == status and text), "no reason given")
-    return (
-        f"all {len(failures)} {what} failed, {count} of them with {status}: {reason}. Mend that and run the same "
-        "command again"
     )
 
 

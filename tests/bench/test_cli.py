@@ -96,6 +96,29 @@ def test_a_run_in_which_everything_failed_is_an_error_that_says_why(
     assert "6 verdicts, 4 failed" in capsys.readouterr().out
 
 
+def test_fail_on_error_ends_a_step_with_an_error_after_all_is_written(
+    make_dataset: Callable[..., Path],
+    brightness: ModuleType,
+    outputs: Path,
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    root, run = make_dataset(3), tmp_path / "run"
+    for extra, code in (["--fail-on-error", "true"], 1), (["--fail-on-error=0.5"], 0), (["--fail-on-error", "2"], 0):
+        assert main([*generate_flags(root, outputs, run), *extra]) == code
+        assert "3 candidates of 3 cases in" in capsys.readouterr().out
+    assert len((run / "candidates.jsonl").read_text().splitlines()) == 3
+    for extra, code in (["--fail-on-error", "true"], 1), (["--fail-on-error=0.2"], 1), (["--fail-on-error", "3"], 0):
+        assert main([*judge_flags(run), *extra]) == code
+        captured = capsys.readouterr()
+        assert "6 verdicts, 2 failed" in captured.out
+        assert ("2 of 6 verdicts failed" in captured.err) == bool(code)
+    assert len((run / "samples.jsonl").read_text().splitlines()) == 6
+    assert json.loads((run / "manifest.json").read_text())["status"] == "finished"
+    assert main([*judge_flags(run), "--fail-on-error", "-1"]) == 2
+    assert "fail_on_error" in capsys.readouterr().err
+
+
 def test_a_config_file_with_overrides(
     make_dataset: Callable[..., Path], brightness: ModuleType, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
