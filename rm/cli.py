@@ -65,7 +65,8 @@ def evaluate(
     """Measure the pair accuracy of a judge on a comparison folder.
 
     Writes `samples.jsonl` (one line per pair and dimension) and `results.json` to the run folder and prints a table.
-    Run again with the same arguments, it scores only what is missing, and what a judge could not be reached for.
+    Run again on the same judge, data and seed, it scores only what is missing, and what a judge could not be reached
+    for; `--against`, `--min-margin` and `--sanity` may be added or changed then.
 
     Args:
         judge: folder of a reward model, or of a base model (scored by its own "yes" against "no", a yardstick); or a
@@ -93,8 +94,8 @@ def evaluate(
     from rm.variants import variants_of
 
     margins = [min_margin] if isinstance(min_margin, float) else min_margin or []
-    config: dict[str, object] = {"judge": judge, "data": data, "min_margin": margins, "sanity": sanity, "base": base}
-    config |= {"template": template, "language": language, "limit": limit}
+    settings: dict[str, object] = {"judge": judge, "data": data, "min_margin": margins, "sanity": sanity, "base": base}
+    settings |= {"template": template, "language": language, "limit": limit}
     items = read_judged(data, limit=limit)
     scorer = make_scorer(
         judge,
@@ -114,7 +115,7 @@ def evaluate(
             items,
             data=data,
             out=variant.out,
-            config=config | {"against": variant.against, "rubrics": variant.rubrics},
+            settings=settings | {"against": variant.against, "rubrics": variant.rubrics},
             seed=seed,
             min_margins=margins,
             against=variant.against,

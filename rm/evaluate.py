@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +16,7 @@ import numpy as np
 from gnomon.datasets import picture_paths, resolve
 from gnomon.errors import UserError
 from gnomon.hashing import file_hash, stable_hash
+from gnomon.manifest import plain_config
 from gnomon.progress import track
 from gnomon.runs import SAMPLES, RunFolder
 from rm.averages import average_figures
@@ -46,7 +47,7 @@ def run_evaluation(
     *,
     data: str | Path,
     out: str | Path,
-    config: dict[str, Any],
+    settings: Mapping[str, Any] | None = None,
     seed: int = 0,
     min_margins: Sequence[float] = (),
     against: str | Path | None = None,
@@ -58,8 +59,9 @@ def run_evaluation(
         scorer: the judge.
         items: the comparisons.
         data: their folder, for its hash.
-        out: the run folder.
-        config: the command's settings.
+        out: the run folder. Its identity is what decides the samples: the judge with its fingerprint, the pairs with
+            their pictures, the seed. What only decides which figures are made of them may change from call to call.
+        settings: of the command, for `results.json`.
         seed: of the bootstrap.
         min_margins: figures are also given for pairs at least so far apart.
         against: run folder of another judge on the same data, for a paired difference.
@@ -77,13 +79,14 @@ def run_evaluation(
         )
     theirs = None if against is None else _samples_of(Path(against), items)
     inputs = {"data": _data_hash(items, Path(data)), "judge": scorer.fingerprint, "samples": str(_SAMPLES_VERSION)}
-    with RunFolder.open(out, command="rm eval", config=config, seed=seed, inputs=inputs) as run:
+    with RunFolder.open(out, command="rm eval", config={"judge": scorer.name}, seed=seed, inputs=inputs) as run:
         samples = _judged(run, scorer, items, dimensions)
         results: dict[str, Any] = {
             "judge": scorer.name,
             "judge_fingerprint": scorer.fingerprint,
             "data": str(data),
             "data_hash": inputs["data"],
+            "settings": plain_config(settings or {}),
             "num_comparisons": len(items),
             "num_pairs": sum(len(item.pairs) for item in items),
             "not_applicable": _not_applicable(items, scorer.dimensions),

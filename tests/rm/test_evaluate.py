@@ -111,7 +111,7 @@ def test_a_killed_run_goes_on_and_ends_the_same(
     items, judge = read_judged(root), RewardModelJudge(reward_model)
 
     def run(scorer: PointwiseScorer, out: str) -> dict[str, Any]:
-        return run_evaluation(scorer, items, data=root, out=tmp_path / out, config={}, min_margins=[0.5])
+        return run_evaluation(scorer, items, data=root, out=tmp_path / out, min_margins=[0.5])
 
     whole = run(PointwiseScorer(judge, root), "whole")
     with pytest.raises(KeyboardInterrupt):
@@ -142,7 +142,7 @@ def test_a_judge_that_was_out_of_reach_is_asked_again_and_one_that_said_nonsense
     items, judge, out = read_judged(root), RewardModelJudge(reward_model), tmp_path / "run"
 
     def run(scorer: PointwiseScorer) -> dict[str, Any]:
-        return run_evaluation(scorer, items, data=root, out=out, config={})
+        return run_evaluation(scorer, items, data=root, out=out)
 
     first = run(OutOfReach(judge, root))
     assert first["statuses"] == {"api_error": 12, "parse_error": 12, "ok": 12}
@@ -163,7 +163,7 @@ def test_an_unreadable_candidate_is_a_count_and_hurts_no_other_pair(
     picture = root / "images/0_1.png"
     picture.write_bytes(picture.read_bytes()[:50])
     scorer = PointwiseScorer(RewardModelJudge(reward_model), root)
-    results = run_evaluation(scorer, read_judged(root), data=root, out=tmp_path / "run", config={})
+    results = run_evaluation(scorer, read_judged(root), data=root, out=tmp_path / "run")
     assert results["statuses"] == {"unreadable_image": 2 * 4, "ok": 4 * 4}
     figures = results["dimensions"]["overall"]["all"]
     assert (figures["n"], figures["failures"]) == (4, 2)
@@ -184,7 +184,7 @@ def test_two_judges_are_compared_on_their_common_pairs(
     root = write_comparisons(tmp_path / "data", 8)
     evaluate(judge="always-first", data=str(root), out=str(tmp_path / "first"))
     scorer = PointwiseScorer(RewardModelJudge(reward_model), root)
-    options: dict[str, Any] = {"data": root, "config": {}}
+    options: dict[str, Any] = {"data": root}
     results = run_evaluation(scorer, read_judged(root), out=tmp_path / "a", against=tmp_path / "first", **options)
     difference = results["against"]["strict"]["overall"]
     own = results["dimensions"]["overall"]["all"]["strict"]
@@ -216,14 +216,14 @@ def test_dimensions_that_the_judge_lacks_are_counted(
     root = write_comparisons(tmp_path / "data", 2)
     judge = RewardModelJudge(RewardModel.from_base(base_folder, dimensions=["overall"]))
     scorer = PointwiseScorer(judge, root)
-    results = run_evaluation(scorer, read_judged(root), data=root, out=tmp_path / "run", config={})
+    results = run_evaluation(scorer, read_judged(root), data=root, out=tmp_path / "run")
     assert list(results["dimensions"]) == ["overall"]
     assert results["not_applicable"] == {"instruction_awareness": 6, "visual_consistency": 6, "visual_quality": 6}
     assert results["average"]["missing_dimensions"] == ["instruction_awareness", "visual_consistency", "visual_quality"]
     assert results["average"]["failed_dropped"]["micro"]["n"] == 6
     taste = RewardModelJudge(RewardModel.from_base(base_folder, dimensions=["taste"]))
     with pytest.raises(UserError, match="nothing to compare"):
-        run_evaluation(PointwiseScorer(taste, root), read_judged(root), data=root, out=tmp_path / "no", config={})
+        run_evaluation(PointwiseScorer(taste, root), read_judged(root), data=root, out=tmp_path / "no")
 
 
 def test_a_folder_of_another_judge_is_refused(write_comparisons: Write, tmp_path: Path) -> None:
@@ -231,6 +231,30 @@ def test_a_folder_of_another_judge_is_refused(write_comparisons: Write, tmp_path
     evaluate(judge="random", data=str(root), out=str(tmp_path / "run"))
     with pytest.raises(UserError, match="holds another run"):
         evaluate(judge="majority", data=str(root), out=str(tmp_path / "run"))
+
+
+def test_figures_can_be_added_to_a_finished_run_and_the_judge_is_asked_nothing_again(
+    base_folder: Path, write_comparisons: Write, tmp_path: Path
+) -> None:
+    RewardModel.from_base(base_folder, seed=2).save_pretrained(tmp_path / "model")
+    root, run = write_comparisons(tmp_path / "data", 4), str(tmp_path / "run")
+    evaluate(judge="always-first", data=str(root), out=str(tmp_path / "first"))
+    evaluate(judge=str(tmp_path / "model"), data=str(root), out=run)
+    samples, first = (tmp_path / "run/samples.jsonl").read_bytes(), _results(tmp_path / "run")
+    root = root.rename(tmp_path / "moved")
+    (tmp_path / "there").mkdir()
+    (tmp_path / "model").rename(tmp_path / "there/model")
+    moved: dict[str, Any] = {"judge": str(tmp_path / "there/model"), "base": str(base_folder), "data": str(root)}
+    evaluate(**moved, out=run, against=str(tmp_path / "first"), min_margin=0.5)
+    results = _results(tmp_path / "run")
+    assert (tmp_path / "run/samples.jsonl").read_bytes() == samples
+    assert results["against"]["run"] == results["settings"]["against"] == str(tmp_path / "first")
+    assert results["dimensions"]["overall"]["margin>=0.5"]["n"] == 4
+    assert results["dimensions"]["overall"]["all"] == first["dimensions"]["overall"]["all"]
+    with pytest.raises(UserError, match="holds another run, which differs in seed"):
+        evaluate(**moved, out=run, seed=1)
+    with pytest.raises(UserError, match=r"holds another run, which differs in inputs\.data"):
+        evaluate(**moved, out=run, limit=2)
 
 
 def test_a_limit_takes_the_first_comparisons(write_comparisons: Write, tmp_path: Path) -> None:

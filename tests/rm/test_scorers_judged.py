@@ -77,6 +77,6 @@ def test_both_kinds_run_through_the_evaluation(write_comparisons: Write, tmp_pat
         PointwiseScorer(RubricJudge(BrightnessVLM(), metrics=["overall"]), root),
     )
     for number, scorer in enumerate(scorers):
-        results = run_evaluation(scorer, items, data=root, out=tmp_path / f"run{number}", config={})
+        results = run_evaluation(scorer, items, data=root, out=tmp_path / f"run{number}")
         assert results["dimensions"]["overall"]["all"]["strict"] == 1.0
         assert results["statuses"] == {"ok": 9}
