@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
+from itertools import pairwise
 from pathlib import PurePosixPath
 from typing import Any, Literal
 
@@ -149,6 +150,19 @@ def cell_of(file: str) -> Cell:
             f"expected a file <Part>/<Cell>/<Cell>.json of one of the 36 task cells, got {file}", "unknown_cell"
         )
     return cell
+
+
+def cell_of_picture(path: str) -> Cell | None:
+    """Return the cell below whose folder `.../<Part>/<Cell>/...` a picture lies; None where the path tells of none.
+
+    A folder that only has the name of a cell is no proof: "Math" and "Action" are ordinary words.
+    """
+    parts = PurePosixPath(path).parts
+    for part, name in pairwise(parts[:-1]):
+        cell = CELLS.get(name)
+        if cell is not None and cell.part == part:
+            return cell
+    return None
 
 
 def category_of(case: Case) -> str | None:

@@ -374,3 +374,27 @@ def test_editreward_compass_has_dimensions_and_ties(source: Source) -> None:
     assert outcome(found[20], "visual_consistency") == "tie"
     assert len(found[21].references) == 2
     assert [item["row"] for item in source.problems()] == [23]
+
+
+def test_editreward_compass_has_the_task_that_its_source_s_path_names(source: Source) -> None:
+    named = {
+        "Part1/ADD/images/s.png": "add",
+        "./Part3/Casual/s.png": "causal",
+        "data/Part6/Complex_Paint_cn/CN/s.png": "complex_paint_cn",
+        "Part2/ADD/s.png": None,
+        "Math/s.png": None,
+        "Part1/ADD.png": None,
+        "s.png": None,
+    }
+    source.pictures("w.png", "l.png", *named)
+    pair = {"winner": "w.png", "loser": "l.png", "dimension": "IA", "label": "preference"}
+    several: list[tuple[list[str], str | None]] = [
+        (["Part1/ADD/images/s.png", "s.png"], "add"),
+        (["Part1/ADD/images/s.png", "./Part3/Casual/s.png"], None),
+    ]
+    sources: list[tuple[Any, str | None]] = [*named.items(), *several]
+    sources.append(({"bytes": None, "path": "Part1/ADD/images/s.png"}, "add"))
+    rows = [pair | {"prompt": f"p{number}", "source_image": given} for number, (given, _) in enumerate(sources)]
+    source.json("test.json", rows)
+
+    assert [item.task for item in source.load("editreward-compass")] == [task for _, task in sources]
