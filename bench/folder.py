@@ -72,12 +72,16 @@ class RunConfig(BaseModel):
 
 
 class GenerateFile(BaseModel):
-    """`generate.json`: how `gnomon bench generate` was called; the manifest would mask a name that looks like a key."""
+    """`generate.json`: how `gnomon bench generate` was called; the manifest would mask a name that looks like a key.
+
+    `num_cases_of_dataset` counts those that were not selected too; None in runs that are older than it.
+    """
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
     cases: str
     stamp: str = ""
+    num_cases_of_dataset: int | None = None
     batch_size: int
     config: RunConfig
 
@@ -103,6 +107,7 @@ class BenchRun:
         config: what identifies the run.
         seed: the first seed.
         dataset: hash of the dataset.
+        num_cases_of_dataset: how many cases it has, of which the run may take some; None where that was not recorded.
         cases: the cases of this run by id, in their order.
         items: every (case id, seed) that the run is about.
     """
@@ -112,6 +117,7 @@ class BenchRun:
     config: RunConfig
     seed: int
     dataset: str
+    num_cases_of_dataset: int | None
     cases: dict[str, Case]
     items: list[Item]
 
@@ -136,6 +142,7 @@ class BenchRun:
             config=settings.config,
             seed=manifest.seed,
             dataset=manifest.inputs["dataset"],
+            num_cases_of_dataset=settings.num_cases_of_dataset,
             cases=cases,
             items=items_of(list(cases.values()), manifest.seed, settings.config.repeats),
         )

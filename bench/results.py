@@ -84,18 +84,30 @@ class JudgeResult(_Result):
 class Results(_Result):
     """`results.json`: one generator on one dataset, by every judge that was run.
 
+    `num_cases` of the dataset's `num_cases_of_dataset` were selected; None where a run is older than that number.
     `candidates` counts items by the status of their candidate, those not generated yet as "pending".
     """
 
-    schema_version: int = 2
+    schema_version: int = 3
     generator: str
     benchmarks: list[str]
     dataset: str
     seed: int
     repeats: int
     num_cases: int
+    num_cases_of_dataset: int | None = None
     candidates: dict[str, int]
     judges: dict[str, JudgeResult]
+
+    @property
+    def coverage(self) -> str:
+        """How many cases the run is about, and of how many where it is not about all."""
+        whole = self.num_cases_of_dataset in (None, self.num_cases)
+        return (
+            f"{self.num_cases} cases"
+            if whole
+            else f"{self.num_cases} of the dataset's {self.num_cases_of_dataset} cases"
+        )
 
 
 class Difference(_Result):

@@ -10,9 +10,9 @@ from bench.results import Cell, Difference, MetricResult, Results, RunComparison
 
 
 def results_text(results: Results) -> str:
-    """Return a table with a line for each judge and metric; below it, what a partial one lacks, and repeats."""
+    """Return a table with a line for each judge and metric; below it, what the run or a metric lacks, and repeats."""
     rows = [("judge", "metric", "value", "95 % interval", "scored", "failed", "n/a", "pending")]
-    notes = []
+    notes = [] if results.num_cases_of_dataset in (None, results.num_cases) else [f"a run of {results.coverage}"]
     for name, judge in results.judges.items():
         for metric, cell in judge.metrics.items():
             rows.append((name, f"{metric} (partial)" if cell.is_partial else metric, *cell_texts(cell)))

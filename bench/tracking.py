@@ -258,7 +258,8 @@ def _wandb_examples(wandb: Any, judged: JudgedRun, num_examples: int) -> tuple[A
 
 
 def _log_artifacts(wandb: Any, tracked: Any, run: BenchRun, results: Results) -> None:
-    about = {"hash": run.dataset, "benchmarks": results.benchmarks, "num_cases": results.num_cases}
+    sizes = results.model_dump(include={"num_cases", "num_cases_of_dataset"})
+    about = {"hash": run.dataset, "benchmarks": results.benchmarks, **sizes}
     dataset = wandb.Artifact(f"dataset-{run.dataset[:12]}", type="dataset", metadata=about)
     dataset.add_file(str(run.path / CASES))
     config = wandb.Artifact(f"config-{run.identity[:16]}", type="config")

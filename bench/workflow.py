@@ -128,9 +128,14 @@ def generate(
             generator.refuse_changed(known.values(), by_id, folder.path)
         with folder.start("generate"):
             write_records(folder.path / CASES, cases)
-            folder.write_json(
-                GENERATE, GenerateFile(cases=str(root.resolve()), stamp=stamp, batch_size=batch_size, config=config)
+            settings = GenerateFile(
+                cases=str(root.resolve()),
+                stamp=stamp,
+                num_cases_of_dataset=len(everything),
+                batch_size=batch_size,
+                config=config,
             )
+            folder.write_json(GENERATE, settings)
             is_itemwise = getattr(generator, "is_itemwise", False)
             lost = remove_lost(folder.path, known)
             within, beyond = _by_references(list(by_id.values()), max_references)
@@ -295,6 +300,7 @@ def summarize(run: str | Path) -> Results:
             seed=bench_run.seed,
             repeats=bench_run.config.repeats,
             num_cases=len(bench_run.cases),
+            num_cases_of_dataset=bench_run.num_cases_of_dataset,
             candidates=count_candidates(bench_run.items, bench_run.candidates()),
             judges=judges,
         )

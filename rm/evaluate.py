@@ -212,8 +212,7 @@ def _tables(
     for margin in min_margins:
         tables[f"margin>={margin:g}"] = _figures([s for s in samples if (s.margin or 0.0) >= margin], seed)
     for task, members in _by_task(items).items():
-        if found := _of(samples, members):
-            tables[f"task={task}"] = _figures(found, seed)
+        tables[f"task={task}"] = _figures(_of(samples, members), seed)  # n is 0 where no pair of it has this dimension
     return tables
 
 

@@ -81,7 +81,12 @@ def leaderboard_page(
     _refuse_unknown(metrics or (), known)
     for name in names:
         rows = [
-            _Row(one, judge, result.judges[name], len(all_cases - one.run.cases.keys()))
+            _Row(
+                one,
+                judge,
+                result.judges[name],
+                max(len(all_cases), result.num_cases_of_dataset or 0) - result.num_cases,
+            )
             for one, result in zip(judged, results, strict=True)
             for judge in one.judges
             if judge.name == name
@@ -197,7 +202,7 @@ def _group_table(metric: str, kind: str, rows: Sequence[_Row]) -> Table:
     for row in rows:
         cell, groups = row.cell(metric), row.groups(metric, kind)
         known = [groups.get(name) for name in sorted(names)]
-        cells = [None if group is None or group.value is None else measured(group) for group in known]
+        cells = [None if group is None else measured(group) for group in known]
         shown.append([row.judged.label, *cells, cell.macro.get(kind) if cell is not None else None])
     columns = ["run", *sorted(names), f"mean of every {kind}'s mean"]
     return Table(f"{metric} by {kind}", columns, shown, "A dash is what was not measured; it is no zero.")

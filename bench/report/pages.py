@@ -43,7 +43,7 @@ def run_page(run: BenchRun, results: Results, *, num_examples: int = 12) -> Repo
     """Return the page of one run: key figures, tables and drawings for each judge, failures, best and worst cases."""
     benchmarks = ", ".join(results.benchmarks)
     each = "one candidate" if results.repeats == 1 else f"{results.repeats} candidates"
-    lead = f"{results.num_cases} cases of {benchmarks}, {each} each, from seed {results.seed}."
+    lead = f"{results.coverage} of {benchmarks}, {each} each, from seed {results.seed}."
     report = Report(f"{results.generator} on {benchmarks}", lead=lead).add_section("Candidates")
     report.add_tiles(
         [

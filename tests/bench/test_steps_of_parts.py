@@ -6,12 +6,16 @@ import json
 from collections.abc import Callable
 from pathlib import Path
 from types import ModuleType
+from typing import Any
 
 import pytest
 from PIL import Image
 
 from bench.folder import BenchRun, RunConfig
 from bench.generators import FolderGenerator
+from bench.report.leaderboard import write_leaderboard_page
+from bench.report.pages import write_run_page
+from bench.text import results_text
 from bench.workflow import compare, generate, judge, summarize
 from gnomon.cli import main
 from gnomon.datasets import read_cases, write_records
@@ -122,6 +126,50 @@ def test_runs_that_share_a_selection_are_compared_by_case(
         judge(tmp_path / name, brightness.BrightnessJudge())
     change = compare(tmp_path / "one", tmp_path / "many", tmp_path / "compared").judges["brightness"]
     assert (change["brightness"].n_pairs, change["brightness"].n_unpaired) == (3, 1)
+
+
+@pytest.mark.parametrize("part", [{"limit": 2}, {"tasks": ["dark"], "offset": 1}, {"sample_ids": ["case-5", "case-0"]}])
+def test_results_of_a_part_say_of_how_many_cases(
+    make_dataset: MakeDataset, brightness: ModuleType, tmp_path: Path, part: dict[str, Any]
+) -> None:
+    root, runs = make_dataset(6), [tmp_path / "part", tmp_path / "whole"]
+    for run, selection in zip(runs, (part, {}), strict=True):
+        generate(root, run, brightness.NoisyCopy(), name="copy", **selection)
+        judge(run, brightness.BrightnessJudge())
+    results, whole = summarize(runs[0]), summarize(runs[1])
+    assert (results.num_cases, results.num_cases_of_dataset, whole.num_cases_of_dataset) == (2, 6, 6)
+    assert json.loads((runs[0] / "results.json").read_text())["num_cases_of_dataset"] == 6
+    assert "a run of 2 of the dataset's 6 cases" in results_text(results)
+    assert "a run of" not in results_text(whole)
+    assert "2 of the dataset&#39;s 6 cases of grey, one" in write_run_page(runs[0]).read_text()
+    assert "6 cases of grey, one" in write_run_page(runs[1]).read_text()
+    board = write_leaderboard_page([runs[0]], tmp_path / "board").read_text()
+    assert "partial, 4 cases not in this run" in board
+
+    settings = json.loads((runs[0] / "generate.json").read_text())
+    del settings["num_cases_of_dataset"]  # what an earlier version wrote
+    (runs[0] / "generate.json").write_text(json.dumps(settings))
+    assert summarize(runs[0]).num_cases_of_dataset is None
+
+
+def test_a_group_where_a_metric_does_not_apply_keeps_its_name_and_counts(
+    make_dataset: MakeDataset, brightness: ModuleType, tmp_path: Path
+) -> None:
+    root, run = make_dataset(4), tmp_path / "run"
+    listed = {"dark": ["brightness", "redness"], "light": ["brightness"]}
+    write_records(
+        root / "cases.jsonl", [case.model_copy(update={"metrics": listed[case.task]}) for case in read_cases(root)]
+    )
+    generate(root, run, brightness.NoisyCopy(), name="copy")
+    judge(run, brightness.BrightnessJudge())
+    groups = summarize(run).judges["brightness"].metrics["redness"].groups["task"]
+    assert {name: (cell.n_scored, cell.n_na, cell.n_total) for name, cell in groups.items()} == {
+        "dark": (2, 0, 2),
+        "light": (0, 2, 2),
+    }
+    board = write_leaderboard_page([run], tmp_path / "board", metrics=["redness"]).read_text()
+    assert "0 of 2 scored" in board
+    assert "2 not applicable" in board
 
 
 def test_repeats_of_one_picture_are_refused_before_there_is_a_run(make_dataset: MakeDataset, tmp_path: Path) -> None:

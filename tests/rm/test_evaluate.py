@@ -348,6 +348,19 @@ def test_averages_and_tasks_stand_beside_the_dimensions(
     assert "failed wrong" in printed
 
 
+def test_a_task_without_pairs_in_a_dimension_keeps_its_name(write_comparisons: Write, tmp_path: Path) -> None:
+    root = write_comparisons(tmp_path / "data", 2)
+    lines = [json.loads(line) for line in (root / "comparisons.jsonl").read_text().splitlines()]
+    for line, task, dimension in zip(lines, ("add", "style"), ("visual_consistency", "overall"), strict=True):
+        line["task"] = task
+        line["judgements"] = [judged for judged in line["judgements"] if judged["dimension"] == dimension]
+    (root / "comparisons.jsonl").write_text("".join(f"{json.dumps(line)}\n" for line in lines))
+    evaluate(judge="random", data=str(root), out=str(tmp_path / "run"))
+    tables = _results(tmp_path / "run")["dimensions"]
+    assert {name: tables[name]["task=style"]["n"] for name in tables} == {"visual_consistency": 0, "overall": 3}
+    assert tables["visual_consistency"]["task=style"]["strict"] is None
+
+
 def test_a_judge_that_fails_on_every_pair_is_compared_with_nothing_and_still_counted(
     write_comparisons: Write, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
