@@ -98,7 +98,7 @@ def generate(
         fail_on_error: exit with 1, when all is done, where candidates failed: true for any, a number below 1 for that
             share of them or more, a number from 1 on for so many or more. Where all failed, always.
     """
-    from bench.failures import check_failures
+    from bench.failures import by_status, check_failures
     from bench.selection import listed
     from bench.workflow import generate as run_step
 
@@ -121,6 +121,7 @@ def generate(
     beyond = len(run.items) - len(candidates)
     print(
         f"{len(run.items)} candidates of {len(run.cases)} cases in {run.path}, {len(failures)} failed"
+        + (f" ({by_status(failures)})" if failures else "")
         + (f", {beyond} not applicable" if beyond else "")
     )
     check_failures("candidates", failures, num_items=len(candidates), fail_on_error=fail_on_error)
@@ -156,7 +157,7 @@ def judge_run(
             1 for that share of them or more, a number from 1 on for so many or more. Where all failed, always.
         trainer: whose ranks share the work.
     """
-    from bench.failures import check_failures
+    from bench.failures import by_status, check_failures
     from bench.workflow import judge as run_step
 
     done = run_step(run, judge, batch_size=batch_size, trainer=trainer)
@@ -171,8 +172,9 @@ def judge_run(
     ]
     failures = [(verdict.status, verdict.rationale) for verdict in verdicts if verdict.status != "ok"]
     print(
-        f"judged {done.path} by {judge.name}: {len(verdicts)} verdicts, {len(failures)} failed; "
-        f"`gnomon bench summarize --run {done.path}` makes the numbers"
+        f"judged {done.path} by {judge.name}: {len(verdicts)} verdicts, {len(failures)} failed"
+        + (f" ({by_status(failures)})" if failures else "")
+        + f"; `gnomon bench summarize --run {done.path}` makes the numbers"
     )
     check_failures("verdicts", failures, num_items=len(verdicts), fail_on_error=fail_on_error)
 

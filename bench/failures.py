@@ -8,6 +8,11 @@ from collections.abc import Sequence
 from gnomon.errors import UserError
 
 
+def by_status(failures: Sequence[tuple[str, str | None]]) -> str:
+    """Return how many failures there are of each status, the commonest first."""
+    return ", ".join(f"{count} {status}" for status, count in Counter(name for name, _ in failures).most_common())
+
+
 def check_failures(
     what: str, failures: Sequence[tuple[str, str | None]], *, num_items: int, fail_on_error: bool | float = False
 ) -> None:
@@ -26,15 +31,13 @@ def check_failures(
     """
     if not failures or not (len(failures) == num_items or _is_too_many(len(failures), num_items, fail_on_error)):
         return
-    counts = Counter(status for status, _ in failures).most_common()
-    status, count = counts[0]
+    (status, count), *others = Counter(status for status, _ in failures).most_common()
     reason = next((text for other, text in failures if other == status and text), "no reason given")
     if len(failures) == num_items:
         told = f"all {num_items} {what} failed, {count} of them with {status}"
     else:
-        by_status = ", ".join(f"{number} {name}" for name, number in counts)
-        told = f"{len(failures)} of {num_items} {what} failed (--fail-on-error {_shown(fail_on_error)}): {by_status}"
-        told += f"; the first {status}" if len(counts) > 1 else ""
+        told = f"{len(failures)} of {num_items} {what} failed (--fail-on-error {_shown(fail_on_error)}): "
+        told += by_status(failures) + (f"; the first {status}" if others else "")
     raise UserError(f"{told}: {reason}. Mend that and run the same command again")
 
 

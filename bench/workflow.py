@@ -136,22 +136,12 @@ def generate(
                 config=config,
             )
             folder.write_json(GENERATE, settings)
-            is_itemwise = getattr(generator, "is_itemwise", False)
-            lost = remove_lost(folder.path, known)
             within, beyond = _by_references(list(by_id.values()), max_references)
             for item in items_of(beyond, seed, repeats):
                 if item not in known:
                     folder.append(_beyond(name, item, by_id[item[0]], max_references), CANDIDATES)
-            for batch in track(_batches(items_of(within, seed, repeats), batch_size), f"generating with {name}"):
-                waiting = [item for item in batch if item in lost or needs_work(known.get(item))]
-                if waiting:
-                    whole = not is_itemwise and any(item not in known or item in lost for item in batch)
-                    made = _outputs(root, generator, batch if whole else waiting, by_id)
-                    for item in waiting:
-                        candidate = _record(folder.path, name, item, made[item])
-                        if candidate != known.get(item):
-                            folder.append(candidate, CANDIDATES)
-            note_look(folder.path)
+            batches = _batches(items_of(within, seed, repeats), batch_size)
+            _make_missing(folder, root, generator, name, batches, by_id, known)
     return BenchRun.read(out)
 
 
@@ -165,6 +155,30 @@ def _by_references(cases: Sequence[Case], most: int | None) -> tuple[list[Case],
     """Return the cases with at most so many references, and the others."""
     within = [case for case in cases if most is None or len(case.references) <= most]
     return within, [case for case in cases if most is not None and len(case.references) > most]
+
+
+def _make_missing(
+    folder: RunFolder,
+    root: Path,
+    generator: Generator,
+    name: str,
+    batches: Sequence[Sequence[Item]],
+    by_id: Mapping[str, Case],
+    known: Mapping[Item, Candidate],
+) -> None:
+    """Make the pictures that are missing, and record them, and failures where they are news."""
+    is_itemwise = getattr(generator, "is_itemwise", False)
+    lost = remove_lost(folder.path, known)
+    for batch in track(batches, f"generating with {name}"):
+        waiting = [item for item in batch if item in lost or needs_work(known.get(item))]
+        if waiting:
+            whole = not is_itemwise and any(item not in known or item in lost for item in batch)
+            made = _outputs(root, generator, batch if whole else waiting, by_id)
+            for item in waiting:
+                candidate = _record(folder.path, name, item, made[item])
+                if candidate != known.get(item):
+                    folder.append(candidate, CANDIDATES)
+    note_look(folder.path)
 
 
 def _outputs(
@@ -224,7 +238,7 @@ def judge(run: str | Path, judge: Judge, *, batch_size: int = 8, trainer: Traine
 
     Raises:
         UserError: when the folder holds no run, is in use, or knows another judge of this name, or when the
-            dataset changed since the pictures were made.
+            dataset changed since the pictures were made or is no longer there.
         ValueError: when the judge answers something else than it was asked.
     """
     if batch_size < 1:
@@ -233,6 +247,11 @@ def judge(run: str | Path, judge: Judge, *, batch_size: int = 8, trainer: Traine
 
     trainer = trainer or single_process_trainer()
     bench_run = BenchRun.read(run)
+    if not bench_run.root.is_dir():
+        raise UserError(
+            f"the cases of {bench_run.path} were read from {bench_run.root}, which is no longer there; put it back, or "
+            "run the same `gnomon bench generate` with the folder's new place as --cases"
+        )
     if not trainer.is_global_zero:
         # What exists is read before the ranks meet, hence before the first one writes.
         _judge_batches(bench_run, judge, batch_size, trainer, None)

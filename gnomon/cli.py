@@ -16,6 +16,7 @@ import logging
 import os
 import select
 import sys
+import warnings
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from importlib import import_module
@@ -94,6 +95,7 @@ def main(argv: list[str] | None = None) -> int:
     """
     # bitsandbytes says so at every import on some processors; what it lacks there is speed in four bits.
     logging.getLogger("bitsandbytes.backends.cpu.ops").setLevel(logging.ERROR)
+    warnings.formatwarning = _warning_text
     try:
         code = _dispatch(sys.argv[1:] if argv is None else argv)
         sys.stdout.flush()  # here, so that a reader that went away is noticed inside the try
@@ -103,6 +105,15 @@ def main(argv: list[str] | None = None) -> int:
         if code_or_none is None:
             raise
         return code_or_none
+
+
+def _warning_text(
+    message: Warning | str, category: type[Warning], filename: str, lineno: int, line: str | None = None
+) -> str:
+    """Show what we warn of without the code that did so; of others' warnings that tells whose they are."""
+    home = Path(gnomon.__file__).parent.parent
+    is_ours = any(Path(filename).is_relative_to(home / package) for package in ("gnomon", *_PACKAGES))
+    return f"{'warning' if is_ours else f'{filename}:{lineno}: {category.__name__}'}: {message}\n"
 
 
 def _exit_code(error: BaseException) -> int | None:

@@ -305,7 +305,7 @@ def _locked(folder: Path) -> Iterator[None]:
             except BlockingIOError as error:
                 holder = os.read(descriptor, 32).decode(errors="replace").strip() or "unknown"
                 raise UserError(
-                    f"{folder} is in use by process {holder}; wait until it ends, or choose another --out"
+                    f"{folder} is in use by process {holder}; wait until it ends, or use another folder"
                 ) from error
             os.ftruncate(descriptor, 0)
             os.write(descriptor, f"{os.getpid()}\n".encode())

@@ -65,8 +65,7 @@ def evaluate(
     """Measure the pair accuracy of a judge on a comparison folder.
 
     Writes `samples.jsonl` (one line per pair and dimension) and `results.json` to the run folder and prints a table.
-    Run again on the same judge, data and seed, it scores only what is missing, and what a judge could not be reached
-    for; `--against`, `--min-margin` and `--sanity` may be added or changed then.
+    Run again, perhaps with other figures (`--against`, `--min-margin`, `--sanity`), it scores only what is missing.
 
     Args:
         judge: folder of a reward model, or of a base model (scored by its own "yes" against "no", a yardstick); or a

@@ -47,7 +47,7 @@ def test_all_steps_from_the_command_line(
     assert main(generate_flags(root, outputs, run)) == 0
     assert "3 candidates of 3 cases" in capsys.readouterr().out
     assert main([*judge_flags(run), "--judge.init_args.name", "bright"]) == 0
-    assert "by bright: 6 verdicts, 2 failed" in capsys.readouterr().out
+    assert "by bright: 6 verdicts, 2 failed (2 missing_output); `gnomon bench summarize" in capsys.readouterr().out
     assert main(["bench", "summarize", "--run", str(run)]) == 0
     printed = capsys.readouterr().out
     assert "1 missing_output" in printed

@@ -396,3 +396,18 @@ def test_a_dataset_is_hashed_once_and_again_when_a_file_was_written(
     save_png(Image.new("RGB", (16, 16), "red"), root / "images/0.png")
     with pytest.raises(UserError, match="changed since pictures of its cases were made"):
         judge(run, brightness.BrightnessJudge())
+
+
+def test_a_dataset_that_moved_is_named_and_found_again_by_generate(
+    make_dataset: MakeDataset, brightness: ModuleType, tmp_path: Path
+) -> None:
+    root, run = make_dataset(3), tmp_path / "run"
+    generate(root, run, brightness.NoisyCopy(), name="copy")
+    moved = root.rename(tmp_path / "moved")
+    with pytest.raises(UserError, match=rf"were read from {root}, which is no longer there; .* as --cases"):
+        judge(run, brightness.BrightnessJudge())
+    generator = brightness.NoisyCopy()
+    generate(moved, run, generator, name="copy")
+    judge(run, brightness.BrightnessJudge())
+    assert generator.calls == []
+    assert summarize(run).judges["brightness"].metrics["redness"].n_scored == 3

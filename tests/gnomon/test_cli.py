@@ -7,6 +7,7 @@ import shutil
 import signal
 import subprocess
 import sys
+import warnings
 from importlib import import_module
 from pathlib import Path
 
@@ -369,3 +370,10 @@ def test_what_the_uninstall_of_a_foreign_package_leaves_is_found(tmp_path: Path)
     ours = installation(tmp_path)
     (ours / "rl" / "__init__.py").unlink()
     assert "pip install --force-reinstall --no-deps gnomon" in check_in(ours)
+
+
+def test_what_we_warn_of_is_shown_without_the_code_that_did_so(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(warnings, "formatwarning", warnings.formatwarning)  # and back
+    main(["--version"])
+    assert warnings.formatwarning("look here", UserWarning, str(gnomon.__file__), 7) == "warning: look here\n"
+    assert warnings.formatwarning("mind", UserWarning, pytest.__file__, 7).startswith(f"{pytest.__file__}:7: UserWarn")

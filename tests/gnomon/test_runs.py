@@ -198,7 +198,7 @@ def test_a_second_writer_is_told_who_is_there(tmp_path: Path) -> None:
     with start(tmp_path / "run") as run:
         run.append(Sample(index=0))
         with (
-            pytest.raises(UserError, match=rf"run is in use by process {os.getpid()}; wait .* another --out"),
+            pytest.raises(UserError, match=rf"run is in use by process {os.getpid()}; wait .* another folder"),
             start(tmp_path / "run"),
         ):
             pass
