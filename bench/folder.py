@@ -60,15 +60,17 @@ class RunConfig(BaseModel):
     tasks: tuple[str, ...] | None = None
     sample_ids: tuple[str, ...] | None = None
     max_references: int | None = None
+    language: str | None = None  # of the instructions, where the generator says
 
     def identity(self) -> dict[str, object]:
         """Return what makes this run another one when it differs.
 
-        A setting that is newer than some runs counts only where it was used, so that those runs can go on.
+        A setting that is newer than some runs counts only where it was used, so that those runs can go on. The language
+        is part of the generator's fingerprint.
         """
         newer = ("offset", "tasks", "sample_ids", "max_references")
         defaults = {name for name in newer if getattr(self, name) == RunConfig.model_fields[name].default}
-        return self.model_dump(mode="json", exclude=defaults)
+        return self.model_dump(mode="json", exclude=defaults | {"language"})
 
 
 class GenerateFile(BaseModel):

@@ -27,6 +27,7 @@ __all__ = [
     "check_language",
     "file_stem",
     "instruction_in",
+    "language_of",
 ]
 
 CONTENT_HASH = "content_hash"
@@ -51,7 +52,8 @@ class Generator(Protocol):
     RGB. The result has that length and order. A generator that fails for one item says so with a :class:`Failure` in
     its place; what it raises stops the run. One with settings that change its pictures tells them apart by an
     attribute `fingerprint`, so that a run folder is not filled by two. One whose pictures do not depend, to the last
-    bit, on what else is in a batch may say so by an attribute `is_itemwise`: it is never asked for a picture twice.
+    bit, on what else is in a batch may say so by an attribute `is_itemwise`: it is never asked for a picture twice. One
+    that knows the language of its instructions says so by an attribute `language`, see :func:`language_of`.
     """
 
     def generate(
@@ -82,6 +84,12 @@ def instruction_in(case: Case, language: str) -> str:
     return case.instruction.get(language)
 
 
+def language_of(generator: Generator) -> str | None:
+    """Return the language of the instructions that a generator follows, None where it does not say."""
+    language = getattr(generator, "language", None)
+    return language if language in _LANGUAGES else None
+
+
 @dataclass
 class FolderGenerator:
     """Takes the pictures that somebody's own model made.
@@ -97,6 +105,8 @@ class FolderGenerator:
             :class:`bench.placement.ByPattern`.
         mapping: file with a row of case_id, path and, for repeats, seed for each picture; see
             :class:`bench.mapping.ByMapping`.
+        language: of the instructions that the pictures were made by: "en", "zh" or "mixed". Nothing is done with it
+            here; pages of several runs need it to tell the languages apart.
     """
 
     is_itemwise: ClassVar[bool] = True
@@ -104,6 +114,7 @@ class FolderGenerator:
     folder: Path
     pattern: str | None = None
     mapping: Path | None = None
+    language: str | None = None
     _placement: Placement = field(init=False, repr=False)
 
     def __post_init__(self) -> None:
@@ -113,6 +124,8 @@ class FolderGenerator:
             is_folder = False
         if not is_folder:
             raise UserError(f"expected a folder of pictures at {self.folder}; check the path")
+        if self.language is not None:
+            check_language(self.language)
         if self.pattern is not None and self.mapping is not None:
             raise UserError("expected a pattern or a mapping of pictures, got both; leave one of them out")
         if self.pattern is not None:
@@ -122,8 +135,9 @@ class FolderGenerator:
 
     @property
     def fingerprint(self) -> str:
-        """The folder's absolute path, and the pattern or the mapping's path."""
-        return f"folder {Path(self.folder).resolve()} {self._placement.label}".rstrip()
+        """The folder's absolute path, the pattern or the mapping's path, and the language where it is known."""
+        parts = ["folder", str(Path(self.folder).resolve()), self._placement.label]
+        return " ".join([*filter(None, parts), *([] if self.language is None else [f"language {self.language}"])])
 
     def generate(
         self, cases: Sequence[Case], references: Sequence[list[Image.Image]], seeds: Sequence[int]

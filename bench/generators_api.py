@@ -101,14 +101,14 @@ class ImagesApiGenerator:
         taken = sorted(self._parameters.keys() & {*_OURS, *(("seed",) if send_seed else ())})
         if taken:
             raise UserError(f"expected parameters without {', '.join(taken)}, which the generator says itself")
-        self._language = check_language(language)
+        self.language = check_language(language)
         self._send_seed, self._follow_urls, self._max_concurrency = send_seed, follow_urls, max_concurrency
         self._memory = Memory()
 
     @property
     def fingerprint(self) -> str:
         """A hash of what decides the pictures: address, model, fields and language; never of a key."""
-        decisive = [self._endpoint.base_url, self._endpoint.model, self._parameters, self._language, self._send_seed]
+        decisive = [self._endpoint.base_url, self._endpoint.model, self._parameters, self.language, self._send_seed]
         return stable_hash(["images-api", *decisive])
 
     def generate(
@@ -140,7 +140,7 @@ class ImagesApiGenerator:
     async def _content(self, connection: Connection, item: _Item) -> str | bytes:
         """Return the picture that the server makes: base64, or the bytes of a file."""
         case, references, seed = item
-        prompt = instruction_in(case, self._language)
+        prompt = instruction_in(case, self.language)
         fields = self._parameters | ({"seed": seed % _SEED_RANGE} if self._send_seed else {})
         pictures = await asyncio.to_thread(_files, references)
 

@@ -34,7 +34,7 @@ from bench.folder import (
     open_run,
     read_json,
 )
-from bench.generators import CONTENT_HASH, Failure, FolderGenerator, Generator
+from bench.generators import CONTENT_HASH, Failure, FolderGenerator, Generator, language_of
 from bench.judging import key_of_verdict
 from bench.pictures import note_look, remove_lost
 from bench.results import (
@@ -119,6 +119,7 @@ def generate(
         tasks=tasks if tasks is None else tuple(sorted(set(tasks))),
         sample_ids=sample_ids if sample_ids is None else tuple(sorted(set(sample_ids))),
         max_references=max_references,
+        language=language_of(generator),
     )
     dataset, stamp = hash_once(root, Path(out))
     with open_run(Path(out), config, seed, dataset) as folder:

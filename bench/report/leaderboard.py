@@ -13,6 +13,7 @@ from bench.report.cells import INTERVAL_NOTE, failure_rows, measured, radar_figu
 from bench.report.document import Report
 from bench.report.examples import JudgedRun, best_and_worst, gallery_rows, labels
 from bench.report.formatting import number
+from bench.report.languages import GAP, caption_of, gap_tables, language_pairs, languages_of
 from bench.report.plots import MAX_SERIES, Bar, plot_grouped_bars
 from bench.results import Cell, JudgeResult, MetricResult, Results, mean_by_case
 from bench.scores import headline_metric
@@ -137,17 +138,33 @@ def _add_judge(
     ordered = sorted(rows, key=lambda row: _rank(row, headline))
     lead = f"Judge fingerprint {rows[0].judge.fingerprint}. Runs by {headline}; whole ones before partial ones."
     report.add_section(f"Leaderboard by {name}", lead)
-    report.add_table(_overall_table(name, ordered, shown))
     cells = [cell for row in ordered if (cell := row.cell(headline)) is not None]
     kinds = list(dict.fromkeys(kind for cell in cells for kind in cell.groups))
-    for kind in kinds:
-        report.add_table(_group_table(headline, kind, ordered))
+    languages = languages_of([row.judged for row in ordered])
+    for language in languages:
+        of_language = [row for row in ordered if row.judged.run.config.language == language]
+        which = caption_of(language, languages)
+        report.add_table(_overall_table(name, of_language, shown, which))
+        for kind in kinds:
+            report.add_table(_group_table(headline, kind, of_language, which))
     tall = [kind for kind in kinds if max(len(row.groups(headline, kind)) for row in ordered) > MAX_OPEN_GROUPS]
     report.add_figures([one for kind in kinds if kind not in tall for one in _group_figures(headline, kind, ordered)])
     for kind in tall:
         report.add_figures(_group_figures(headline, kind, ordered), fold=f"Drawing of {headline} by {kind}")
+    _add_gap(report, name, ordered, shown)
     if num_examples:
         _add_examples(report, name, ordered, headline, num_examples)
+
+
+def _add_gap(report: Report, name: str, rows: Sequence[_Row], metrics: Sequence[str]) -> None:
+    """Add how much better or worse each generator is by the Chinese instructions, where there are runs of both."""
+    pairs, several = language_pairs([row.judged for row in rows])
+    if not pairs and not several:
+        return
+    lead = f"Without a gap, since there are several runs in one language: {', '.join(several)}." if several else ""
+    report.add_section(f"{GAP} by {name}", lead)
+    for table in gap_tables(name, pairs, metrics) if pairs else ():
+        report.add_table(table)
 
 
 def _is_partial(row: _Row, metric: str) -> bool:
@@ -164,7 +181,7 @@ def _rank(row: _Row, metric: str) -> tuple[bool, bool, float, str]:
     return False, _is_partial(row, metric), better, row.judged.label
 
 
-def _overall_table(name: str, rows: Sequence[_Row], metrics: Sequence[str]) -> Table:
+def _overall_table(name: str, rows: Sequence[_Row], metrics: Sequence[str], which: str) -> Table:
     shown: list[list[TableCell]] = []
     for row in rows:
         cells: list[TableCell] = []
@@ -178,7 +195,7 @@ def _overall_table(name: str, rows: Sequence[_Row], metrics: Sequence[str]) -> T
         "by case. A partial mean lacks a group, cases or verdicts that others have, and is not to be compared with "
         "whole ones. A dash is what was not measured; ± is the sample standard deviation of the means of the seeds."
     )
-    return Table(f"Means over all cases, judged by {name}", ["run", *metrics], shown, note)
+    return Table(f"Means over all cases, judged by {name}{which}", ["run", *metrics], shown, note)
 
 
 def _repeats_notes(cell: MetricResult) -> list[str]:
@@ -192,7 +209,7 @@ def _partial_notes(row: _Row, metric: str) -> list[str]:
     return [f"partial{missing}"]
 
 
-def _group_table(metric: str, kind: str, rows: Sequence[_Row]) -> Table:
+def _group_table(metric: str, kind: str, rows: Sequence[_Row], which: str) -> Table:
     """Return one metric with a column for each group that any run has or lacks, and the mean of the groups."""
     names: set[str] = set()
     for row in rows:
@@ -205,7 +222,7 @@ def _group_table(metric: str, kind: str, rows: Sequence[_Row]) -> Table:
         cells = [None if group is None else measured(group) for group in known]
         shown.append([row.judged.label, *cells, cell.macro.get(kind) if cell is not None else None])
     columns = ["run", *sorted(names), f"mean of every {kind}'s mean"]
-    return Table(f"{metric} by {kind}", columns, shown, "A dash is what was not measured; it is no zero.")
+    return Table(f"{metric} by {kind}{which}", columns, shown, "A dash is what was not measured; it is no zero.")
 
 
 def _group_figures(metric: str, kind: str, rows: Sequence[_Row]) -> list[Figure]:

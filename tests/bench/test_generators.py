@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -11,7 +12,11 @@ from hypothesis import strategies as st
 from PIL import Image
 
 import bench.generators
-from bench.generators import Failure, FolderGenerator, check_language, file_stem, instruction_in
+from bench.folder import BenchRun
+from bench.generators import Failure, FolderGenerator, check_language, file_stem, instruction_in, language_of
+from bench.generators_api import ImagesApiGenerator
+from bench.workflow import generate
+from gnomon.datasets import write_records
 from gnomon.errors import UserError
 from gnomon.files import last_change
 from gnomon.images import content_hash, load_image, save_png
@@ -201,3 +206,20 @@ def test_instructions_come_in_one_language_or_in_both() -> None:
     assert instruction_in(case("a"), "zh") == "do"
     with pytest.raises(UserError, match="'fr'"):
         check_language("fr")
+
+
+def test_a_generator_that_knows_its_language_says_so_and_a_run_keeps_it(
+    make_dataset: Callable[..., Path], tmp_path: Path
+) -> None:
+    root = make_dataset(1)
+    plain, chinese = FolderGenerator(root / "images"), FolderGenerator(root / "images", language="zh")
+    assert [language_of(plain), language_of(chinese)] == [None, "zh"]
+    assert chinese.fingerprint == f"{plain.fingerprint} language zh"
+    assert language_of(ImagesApiGenerator(model="m", base_url="http://localhost/v1", language="mixed")) == "mixed"
+    (root / "images/0.png").rename(root / "images/case-0.png")
+    write_records(root / "cases.jsonl", [Case(id="case-0", benchmark="b", task="t", instruction=Text(zh="做"))])
+    run = generate(root, tmp_path / "run", chinese, name="g")
+    assert BenchRun.read(run.path).config.language == "zh"
+    assert "language" not in run.config.identity()
+    with pytest.raises(UserError, match="'en', 'zh' or 'mixed', got 'fr'"):
+        FolderGenerator(root / "images", language="fr")
