@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from statistics import fmean, stdev
 from typing import TypeVar
 
-from pydantic import BaseModel, ConfigDict
+from pydantic import BaseModel, ConfigDict, Field
 
 from bench.benchmarks import Score, benchmark_of
 from gnomon.records import Candidate, Case
@@ -75,10 +75,11 @@ class MetricResult(Cell):
 
 
 class JudgeResult(_Result):
-    """All metrics of one judge."""
+    """All metrics of one judge; `served_by` counts its verdicts by what the server called the model that answered."""
 
     fingerprint: str
     metrics: dict[str, MetricResult]
+    served_by: dict[str, int] = Field(default_factory=dict)
 
 
 class Results(_Result):
@@ -141,13 +142,14 @@ class MetricDifference(Difference):
 
 
 class RunComparison(_Result):
-    """`comparison.json`: `after` minus `before`, by judge and metric."""
+    """`comparison.json`: `after` minus `before`, by judge and metric; `served_by` counts over both runs."""
 
     schema_version: int = 2
     before: str
     after: str
     dataset: str
     judges: dict[str, dict[str, MetricDifference]]
+    served_by: dict[str, dict[str, int]] = Field(default_factory=dict)
 
 
 def count_candidates(items: Sequence[Item], candidates: Iterable[Candidate]) -> dict[str, int]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
 
 from bench.benchmarks import Score, benchmark_of
@@ -53,6 +54,17 @@ def all_scores(
 def scores_of(run: BenchRun, verdicts: Mapping[tuple[str, str], Mapping[Item, Verdict]], judge: JudgeFile) -> Scores:
     """Return the scores of one judge of a run, see :func:`all_scores`."""
     return all_scores(run.items, verdicts, run.cases, fingerprint=judge.fingerprint, metrics=judge.metrics)
+
+
+def served_by(verdicts: Mapping[tuple[str, str], Mapping[Item, Verdict]], judge: JudgeFile) -> dict[str, int]:
+    """Return how many verdicts of a judge each model gave, by what the server called it; empty where none says."""
+    names = Counter(
+        verdict.served_by
+        for metric in judge.metrics
+        for verdict in verdicts.get((judge.fingerprint, metric), {}).values()
+        if verdict.served_by is not None
+    )
+    return dict(sorted(names.items()))
 
 
 def headline_metric(judge: JudgeFile, metrics: Sequence[str]) -> str | None:

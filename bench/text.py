@@ -7,6 +7,7 @@ from statistics import fmean
 
 from bench.report.formatting import NOTHING, interval, number
 from bench.results import Cell, Difference, MetricResult, Results, RunComparison
+from rm.evaluation_text import served_texts
 
 
 def results_text(results: Results) -> str:
@@ -14,6 +15,7 @@ def results_text(results: Results) -> str:
     rows = [("judge", "metric", "value", "95 % interval", "scored", "failed", "n/a", "pending")]
     notes = [] if results.num_cases_of_dataset in (None, results.num_cases) else [f"a run of {results.coverage}"]
     for name, judge in results.judges.items():
+        notes += [f"{name}: {text}" for text in served_texts(judge.served_by)]
         for metric, cell in judge.metrics.items():
             rows.append((name, f"{metric} (partial)" if cell.is_partial else metric, *cell_texts(cell)))
             notes += [f"{name}, {metric}: {text}" for text in (*missing_texts(cell), *repeats_texts(cell))]
@@ -38,7 +40,8 @@ def comparison_text(comparison: RunComparison) -> str:
     rows = [("judge", "metric", "before", "after", "difference", "95 % interval", "pairs", "unpaired")]
     for name, metrics in comparison.judges.items():
         rows += [(name, metric, *difference_texts(change)) for metric, change in metrics.items()]
-    return aligned(rows)
+    notes = [f"{name}: {text}" for name, served in comparison.served_by.items() for text in served_texts(served)]
+    return "\n".join([aligned(rows), *notes])
 
 
 def cell_texts(cell: Cell) -> tuple[str, str, str, str, str, str]:

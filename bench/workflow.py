@@ -11,6 +11,7 @@ missing.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
@@ -47,7 +48,7 @@ from bench.results import (
     metric_difference,
     metric_result,
 )
-from bench.scores import scores_of
+from bench.scores import scores_of, served_by
 from bench.selection import select
 from gnomon.datasets import read_cases, resolve, write_records
 from gnomon.errors import UserError
@@ -312,7 +313,9 @@ def summarize(run: str | Path) -> Results:
                 metric: metric_result(bench_run.items, by_item, bench_run.cases, metric=metric)
                 for metric, by_item in scores.items()
             }
-            judges[entry.name] = JudgeResult(fingerprint=entry.fingerprint, metrics=cells)
+            judges[entry.name] = JudgeResult(
+                fingerprint=entry.fingerprint, metrics=cells, served_by=served_by(verdicts, entry)
+            )
         results = Results(
             generator=bench_run.config.generator,
             benchmarks=sorted({case.benchmark for case in bench_run.cases.values()}),
@@ -344,14 +347,20 @@ def compare(run_a: str | Path, run_b: str | Path, out: str | Path) -> RunCompari
     cases = before.cases | after.cases
     known = before.verdicts(), after.verdicts()
     judges: dict[str, dict[str, MetricDifference]] = {}
+    served = {}
     for entry in _shared_judges(before, after):
         first, second = scores_of(before, known[0], entry), scores_of(after, known[1], entry)
         judges[entry.name] = {
             metric: metric_difference(first.get(metric, {}), second.get(metric, {}), cases)
             for metric in {**first, **second}
         }
+        served[entry.name] = dict(sum((Counter(served_by(verdicts, entry)) for verdicts in known), Counter[str]()))
     comparison = RunComparison(
-        before=before.config.generator, after=after.config.generator, dataset=before.dataset, judges=judges
+        before=before.config.generator,
+        after=after.config.generator,
+        dataset=before.dataset,
+        judges=judges,
+        served_by=served,
     )
     config = {"before": comparison.before, "after": comparison.after}
     inputs = {"before": before.identity, "after": after.identity}

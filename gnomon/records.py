@@ -162,7 +162,8 @@ class Question(Record):
 class Verdict(Record):
     """One answer of one judge about one candidate: a metric or a question.
 
-    `value` is None exactly when `status` is not "ok": a failure is a status, never a number.
+    `value` is None exactly when `status` is not "ok": a failure is a status, never a number. `served_by` is a server's
+    own word for the model that answered, where the judge is behind one that gives it.
     """
 
     case_id: str
@@ -178,6 +179,7 @@ class Verdict(Record):
     prompt_hash: str | None = None
     image_hashes: list[str] = Field(default_factory=list)
     seconds: float | None = None
+    served_by: str | None = None
 
     @model_validator(mode="after")
     def _value_only_when_ok(self) -> Verdict:

@@ -84,6 +84,7 @@ def run_evaluation(
         results: dict[str, Any] = {
             "judge": scorer.name,
             "judge_fingerprint": scorer.fingerprint,
+            "served_by": dict(Counter(sample.served_by for sample in samples if sample.served_by is not None)),
             "data": str(data),
             "data_hash": inputs["data"],
             "settings": plain_config(settings or {}),

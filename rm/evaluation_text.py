@@ -75,7 +75,7 @@ def _share(value: float | None) -> str:
 
 def more_lines(results: Mapping[str, Any]) -> list[str]:
     """Return what stands below the tables: the other judge, whole rankings, both orders, the sanity set."""
-    lines = []
+    lines = served_texts(results.get("served_by", {}))
     if against := results.get("against"):
         rows = [(name, "strict", row) for name, row in against["strict"].items()]
         rows += [(name, "tie rule", row) for name, row in against["tie_rule"]["dimensions"].items()]
@@ -98,6 +98,18 @@ def more_lines(results: Mapping[str, Any]) -> list[str]:
         shown = ", ".join(f"{kind} {_share(row['lower'])} (n {row['n']})" for kind, row in by_kind.items())
         lines.append(f"{name}: share of spoilt edits that score lower: {shown}")
     return lines
+
+
+def served_texts(served_by: Mapping[str, int]) -> list[str]:
+    """Return which model answered for a judge, as its server calls it; nothing where no server said so.
+
+    Args:
+        served_by: how many verdicts or pairs each is behind.
+    """
+    if len(served_by) < 2:
+        return [f"answered by {name}" for name in served_by]
+    counts = ", ".join(f"{name} ({count})" for name, count in served_by.items())
+    return [f"answered by {counts}: the model behind the judge changed, and not all values are of one judge"]
 
 
 def difference_text(row: Mapping[str, Any]) -> str:

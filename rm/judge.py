@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -221,6 +221,11 @@ def check_language(language: str) -> str:
     if language not in ("en", "zh"):
         raise UserError(f"expected language 'en' or 'zh', got {language!r}")
     return language
+
+
+def all_served(names: Iterable[str | None]) -> str | None:
+    """Return which models answered several questions about one thing: one name as a rule, None where none is known."""
+    return ", ".join(sorted({name for name in names if name})) or None
 
 
 def model_fingerprint(model: RewardModel, language: str) -> str:

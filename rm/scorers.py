@@ -20,7 +20,7 @@ from gnomon.jsonl import read_records
 from gnomon.records import Candidate, Case, Comparison, Record, Status, Verdict
 from gnomon.runs import SAMPLES
 from rm.controls import CONTROLS, control_differences
-from rm.judge import Judge, JudgeRequest, RewardModelJudge
+from rm.judge import Judge, JudgeRequest, RewardModelJudge, all_served
 from rm.metrics import TIE_THRESHOLD
 from rm.pairs import Pair, expand_pairs
 from rm.prompt import PromptTemplate
@@ -46,6 +46,7 @@ class PairSample(Record):
         status: "ok", or what went wrong with the first candidate that could not be scored.
         reason: in words.
         consistent: of a judge that is asked in both orders, whether the two agree; None for other judges.
+        served_by: what a server calls the models that answered, as in :class:`gnomon.records.Verdict`.
     """
 
     pair_id: str
@@ -62,6 +63,7 @@ class PairSample(Record):
     status: Status = "ok"
     reason: str | None = None
     consistent: bool | None = None
+    served_by: str | None = None
 
     @property
     def key(self) -> tuple[str, str]:
@@ -158,7 +160,8 @@ class ControlScorer:
 
 def _compared(comparison: Comparison, pair: Pair, dimension: str, first: Verdict, second: Verdict) -> PairSample:
     scores = (first.value, second.value)
-    sample = partial(pair_sample, comparison, pair, dimension, scores=scores)
+    served = all_served([first.served_by, second.served_by])
+    sample = partial(pair_sample, comparison, pair, dimension, scores=scores, served_by=served)
     failed = next((verdict for verdict in (first, second) if verdict.status != "ok"), None)
     if failed is not None or first.value is None or second.value is None:
         assert failed is not None, "a verdict without a value has a status"
@@ -176,6 +179,7 @@ def pair_sample(
     status: Status = "ok",
     reason: str | None = None,
     consistent: bool | None = None,
+    served_by: str | None = None,
 ) -> PairSample:
     """Return the sample of a pair in one dimension, with whether the judge's difference is right."""
     label = pair.labels[dimension]
@@ -194,6 +198,7 @@ def pair_sample(
         status=status,
         reason=reason,
         consistent=consistent,
+        served_by=served_by,
     )
 
 

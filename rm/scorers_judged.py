@@ -47,6 +47,7 @@ class PairwiseScorer:
                 status=outcome.status,
                 reason=_reason(outcome),
                 consistent=None if outcome.label is None else not outcome.inconsistent,
+                served_by=outcome.served_by,
             )
 
     def _request(self, comparison: Comparison, pair: Pair, dimension: str) -> PairwiseRequest:

@@ -12,7 +12,7 @@ from bench.editcompass.cases import METRICS
 from bench.editcompass.questions import ALONE, DIFFERENCES, TWO_STAGES, all_words, ask, prompt_hash, shown_references
 from gnomon.hashing import stable_hash
 from gnomon.records import Verdict
-from rm.judge import JudgeRequest, check_language
+from rm.judge import JudgeRequest, all_served, check_language
 from rm.protocols.asking import (
     READING_VERSION,
     Asked,
@@ -181,7 +181,8 @@ def _of_two_stages(listing: Reply, listed: Parsed[str], scoring: Reply | None) -
     """Return what came of both questions; the list of differences stays with it."""
     if scoring is None:
         raw = json.dumps({"differences": raw_text(listing)}, ensure_ascii=False)
-        return Outcome(None, listed.status, f"no list of differences: {listed.problem}", raw, listing.seconds)
+        problem = f"no list of differences: {listed.problem}"
+        return Outcome(None, listed.status, problem, raw, listing.seconds, listing.served_by)
     outcome = single_outcome(scoring, read_score(scoring, TWO_STAGES))
     times = [reply.seconds for reply in (listing, scoring) if reply.seconds is not None]
     return replace(
@@ -189,4 +190,5 @@ def _of_two_stages(listing: Reply, listed: Parsed[str], scoring: Reply | None) -
         rationale="\n".join(filter(None, [f"differences: {listed.value}", outcome.rationale])),
         raw=json.dumps({"differences": raw_text(listing), "score": raw_text(scoring)}, ensure_ascii=False),
         seconds=sum(times) if times else None,
+        served_by=all_served([listing.served_by, scoring.served_by]),
     )

@@ -12,6 +12,7 @@ from bench.report.plots import Bar, plot_bars, plot_radar
 from bench.results import Cell, Item, MetricResult
 from bench.text import missing_texts, repeats_texts
 from gnomon.records import Candidate, Verdict
+from rm.evaluation_text import served_texts
 
 INTERVAL_NOTE = (
     "Intervals are 95 % percentile bootstrap intervals that resample whole cases (2000 resamples). Failed candidates "
@@ -32,6 +33,11 @@ def metric_tile(metric: str, result: MetricResult) -> Tile:
     label = f"{metric} (partial)" if result.is_partial else metric
     detail = "; ".join([f"{interval(result.estimate)}, n = {coverage}", *repeats_texts(result)])
     return Tile(label, number(result.estimate.value), detail)
+
+
+def judge_lead(text: str, served_by: Mapping[str, int]) -> str:
+    """Return the lead of a judge's section: `text`, and which model answered where a server says."""
+    return " ".join(filter(None, [text, *(f"{served[0].upper()}{served[1:]}." for served in served_texts(served_by))]))
 
 
 def measured(cell: Cell, *, notes: tuple[str, ...] = ()) -> Measured:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -9,7 +10,7 @@ from pathlib import Path
 from bench.folder import REPORT, BenchRun, JudgeFile
 from bench.report.blocks import Cell as TableCell
 from bench.report.blocks import Figure, Gallery, Table
-from bench.report.cells import INTERVAL_NOTE, failure_rows, measured, radar_figures
+from bench.report.cells import INTERVAL_NOTE, failure_rows, judge_lead, measured, radar_figures
 from bench.report.document import Report
 from bench.report.examples import JudgedRun, best_and_worst, gallery_rows, labels
 from bench.report.formatting import number
@@ -136,7 +137,10 @@ def _add_judge(
         return
     shown = [headline, *(metric for metric in shown if metric != headline)]
     ordered = sorted(rows, key=lambda row: _rank(row, headline))
-    lead = f"Judge fingerprint {rows[0].judge.fingerprint}. Runs by {headline}; whole ones before partial ones."
+    served = sum((Counter(row.result.served_by) for row in rows), Counter[str]())
+    lead = judge_lead(
+        f"Judge fingerprint {rows[0].judge.fingerprint}. Runs by {headline}; whole ones before partial ones.", served
+    )
     report.add_section(f"Leaderboard by {name}", lead)
     cells = [cell for row in ordered if (cell := row.cell(headline)) is not None]
     kinds = list(dict.fromkeys(kind for cell in cells for kind in cell.groups))

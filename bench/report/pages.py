@@ -8,7 +8,16 @@ from pathlib import Path
 from bench.folder import REPORT, BenchRun, JudgeFile
 from bench.report.blocks import Cell as TableCell
 from bench.report.blocks import Figure, Gallery, Table, Tile, Tone
-from bench.report.cells import INTERVAL_NOTE, NO_FAILURES, failure_rows, group_figures, metric_table, metric_tile, named
+from bench.report.cells import (
+    INTERVAL_NOTE,
+    NO_FAILURES,
+    failure_rows,
+    group_figures,
+    judge_lead,
+    metric_table,
+    metric_tile,
+    named,
+)
 from bench.report.document import Report
 from bench.report.examples import JudgedRun, best_and_worst, evenly_spread, gallery_rows, labels
 from bench.report.formatting import NOTHING, interval, number
@@ -66,7 +75,7 @@ def comparison_page(before: BenchRun, after: BenchRun, comparison: RunComparison
     lead = f"{second} minus {first}, paired by case: above zero, {second} is better."
     report = Report(f"{second} against {first}", lead=lead)
     for name, metrics in comparison.judges.items():
-        report.add_section(f"Differences by {name}")
+        report.add_section(f"Differences by {name}", judge_lead("", comparison.served_by.get(name, {})))
         report.add_tiles([_difference_tile(metric, change) for metric, change in metrics.items()])
         report.add_figures(
             [
@@ -88,7 +97,8 @@ def comparison_page(before: BenchRun, after: BenchRun, comparison: RunComparison
 
 def _add_judge(report: Report, judge: JudgeFile, result: JudgeResult) -> None:
     """Add the section of one judge; the drawings of its other metrics are folded behind those of the headline."""
-    report.add_section(f"Scores by {judge.name}", f"Judge fingerprint {judge.fingerprint}.")
+    lead = judge_lead(f"Judge fingerprint {judge.fingerprint}.", result.served_by)
+    report.add_section(f"Scores by {judge.name}", lead)
     report.add_tiles([metric_tile(metric, found) for metric, found in result.metrics.items()])
     headline = headline_metric(judge, list(result.metrics))
     if headline is not None:

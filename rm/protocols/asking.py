@@ -11,7 +11,7 @@ from statistics import fmean
 from typing import TypeVar
 
 from gnomon.records import Reference, Status, Verdict
-from rm.judge import JudgeRequest
+from rm.judge import JudgeRequest, all_served
 from rm.pictures import NoPictures, Pictures, load_pictures
 from rm.protocols.parsing import Parsed
 from rm.vlm.conversation import Reply
@@ -39,6 +39,7 @@ class Outcome:
     rationale: str | None = None
     raw: str | None = None
     seconds: float | None = None
+    served_by: str | None = None
 
 
 @dataclass(frozen=True)
@@ -109,6 +110,7 @@ class Shell:
             prompt_hash=self.prompt_hash(request) if applies else None,
             image_hashes=list(hashes),
             seconds=outcome.seconds,
+            served_by=outcome.served_by,
         )
 
 
@@ -140,17 +142,18 @@ def mean_of_samples(outcomes: Sequence[Outcome]) -> Outcome:
     raw = json.dumps([outcome.raw for outcome in outcomes], ensure_ascii=False)
     times = [outcome.seconds for outcome in outcomes if outcome.seconds is not None]
     seconds = sum(times) if times else None
+    served = all_served([outcome.served_by for outcome in outcomes])
     failures = Counter(outcome.status for outcome in outcomes if outcome.status != "ok")
     words = ", ".join(f"{number} {status}" for status, number in failures.most_common())
     values = [outcome.value for outcome in outcomes if outcome.value is not None]
     if not values:
-        return Outcome(None, failures.most_common(1)[0][0], f"all samples failed: {words}", raw, seconds)
+        return Outcome(None, failures.most_common(1)[0][0], f"all samples failed: {words}", raw, seconds, served)
     summary = f"mean of {len(values)} of {len(outcomes)} samples" + (f", failed: {words}" if words else "")
     reasons = [outcome.rationale for outcome in outcomes if outcome.value is not None and outcome.rationale]
-    return Outcome(fmean(values), "ok", "\n".join([summary, *reasons[:1]]), raw, seconds)
+    return Outcome(fmean(values), "ok", "\n".join([summary, *reasons[:1]]), raw, seconds, served)
 
 
 def single_outcome(reply: Reply, parsed: Parsed[float]) -> Outcome:
     """Return the outcome of one reply."""
     reason = parsed.rationale if parsed.status == "ok" else parsed.problem
-    return Outcome(parsed.value, parsed.status, reason, raw_text(reply), reply.seconds)
+    return Outcome(parsed.value, parsed.status, reason, raw_text(reply), reply.seconds, reply.served_by)

@@ -9,6 +9,7 @@ from pathlib import Path
 
 from gnomon.hashing import stable_hash
 from gnomon.records import Label, Reference, Status, Text
+from rm.judge import all_served
 from rm.pictures import NoPictures, Pictures, load_pictures
 from rm.protocols.asking import READING_VERSION, raw_text, read_reply
 from rm.protocols.parsing import Parsed, Preference, read_pairwise
@@ -55,6 +56,7 @@ class PairwiseOutcome:
         inconsistent: the two orders disagree, and `label` is "tie" for that reason.
         raw: the replies, with the first picture as A and with the second as A; empty where nothing came.
         rationale: the reason given in the first order, or what went wrong.
+        served_by: what a server calls the models that answered.
     """
 
     label: Label | None
@@ -62,6 +64,7 @@ class PairwiseOutcome:
     inconsistent: bool = False
     raw: tuple[str, str] = ("", "")
     rationale: str | None = None
+    served_by: str | None = None
 
 
 @dataclass(frozen=True)
@@ -173,12 +176,13 @@ def combine_orders(question: PairwiseQuestion, forward: Reply, backward: Reply) 
     """
     readings = question.read(forward), question.read(backward)
     raw = (raw_text(forward) or "", raw_text(backward) or "")
+    served = all_served([forward.served_by, backward.served_by])
     for reading in readings:
         if reading.value is None:
-            return PairwiseOutcome(None, reading.status, raw=raw, rationale=reading.problem)
+            return PairwiseOutcome(None, reading.status, raw=raw, rationale=reading.problem, served_by=served)
     first, second = (_LABELS[reading.value] for reading in readings if reading.value is not None)
     label, inconsistent = agree(first, _EXCHANGED.get(second, second))
-    return PairwiseOutcome(label, "ok", inconsistent, raw, readings[0].rationale)
+    return PairwiseOutcome(label, "ok", inconsistent, raw, readings[0].rationale, served)
 
 
 def agree(forward: Label, backward: Label) -> tuple[Label, bool]:

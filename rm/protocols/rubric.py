@@ -262,7 +262,10 @@ class ExpectedScoreJudge:
             self.rubrics[item.request.metric].build(item.request.case.instruction.get(self.language), item.pictures)
             for item in asked
         ]
-        return [self.read(scores) for scores in self.vlm.choose(conversations, list(self.choices))]
+        return [
+            replace(self.read(scores), served_by=scores.served_by)
+            for scores in self.vlm.choose(conversations, list(self.choices))
+        ]
 
     def read(self, scores: ChoiceScores) -> Outcome:
         """Return the expected score."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from functools import cached_property
 
 from gnomon.errors import UserError
@@ -67,7 +68,10 @@ class YesNoJudge:
 
     def _answer(self, asked: Sequence[Asked]) -> list[Outcome]:
         choices = [*self.yes, *self.no]
-        return [self.read(scores) for scores in self.vlm.choose(build_all(asked, self.checklist, self.form), choices)]
+        return [
+            replace(self.read(scores), served_by=scores.served_by)
+            for scores in self.vlm.choose(build_all(asked, self.checklist, self.form), choices)
+        ]
 
     def read(self, scores: ChoiceScores) -> Outcome:
         """Return the probability of yes."""

@@ -33,6 +33,7 @@ from rm.vlm.wire import (
     read_choice_scores,
     read_reply,
     reply_fields,
+    served_by,
 )
 
 _COUNTING = threading.Lock()  # of the module, because a model that holds one could not be sent to another process
@@ -186,7 +187,8 @@ class ApiVLM:
         except Exception as error:  # a broken file that Pillow opened raises nearly anything when it is read
             return question.failed("unreadable_image", f"a picture that cannot be sent: {error}")
         try:
-            answer = question.read(await client.complete({"messages": messages, **fields}))
+            completion = await client.complete({"messages": messages, **fields})
+            answer = replace(question.read(completion), served_by=served_by(completion))
         except NoAnswerError as error:
             answer = question.failed(error.status, str(error))
         answer = question.timed(answer, time.monotonic() - started)

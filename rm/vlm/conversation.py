@@ -80,6 +80,7 @@ class Reply:
         usage: tokens and cost, where known.
         cached: whether the reply was read from a cache; `usage` then says what it once took.
         seconds: how long it took, waiting included.
+        served_by: the server's own word for the model that answered, where it gives one.
     """
 
     text: str
@@ -90,6 +91,7 @@ class Reply:
     usage: Usage | None = None
     cached: bool = False
     seconds: float | None = None
+    served_by: str | None = None
 
 
 @dataclass(frozen=True)
@@ -102,6 +104,7 @@ class ChoiceScores:
         error: for people, where `status` is not "ok".
         usage: tokens and cost, where known.
         cached: whether it was read from a cache.
+        served_by: as in :class:`Reply`.
     """
 
     logprobs: dict[str, float] | None
@@ -109,6 +112,7 @@ class ChoiceScores:
     error: str | None = None
     usage: Usage | None = None
     cached: bool = False
+    served_by: str | None = None
 
 
 class VLM(Protocol):

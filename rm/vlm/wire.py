@@ -145,6 +145,15 @@ def _ending(finish_reason: object, refusal: object) -> tuple[Status, str | None]
     return "ok", None
 
 
+def served_by(answer: Body) -> str | None:
+    """Return the server's own word for the model that answered, with its system fingerprint; None where it gives none.
+
+    One name may be served by another version from one day to the next, and this is all that tells them apart.
+    """
+    model, system = answer.get("model"), answer.get("system_fingerprint")
+    return " ".join(str(part) for part in (model, system) if part) or None
+
+
 def read_choice_scores(answer: Body, choices: Sequence[str], prices: Prices | None = None) -> ChoiceScores:
     """Return how likely each choice is, from the listed tokens in the reply's first place.
 

@@ -17,6 +17,7 @@ from rm.evaluate import read_judged, run_evaluation
 from rm.judge import RewardModelJudge
 from rm.reward_model import RewardModel
 from rm.scorers import JudgedComparison, PairSample, PointwiseScorer, read_samples
+from tests.rm.vlm.server import Answer, ChatServer, completion
 
 Write = Callable[..., Path]
 
@@ -377,3 +378,33 @@ def test_a_judge_that_fails_on_every_pair_is_compared_with_nothing_and_still_cou
     assert results["against"]["tie_rule"] == {"average": None, "dimensions": {}}
     assert results["average"]["failed_wrong"]["micro"]["value"] == 0
     assert "there is no pair that both this judge and the one of" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize("kind", ["rubric.RubricJudge", "pairwise.PairwiseJudge"])
+def test_a_model_that_changes_behind_its_server_is_said(
+    kind: str, write_comparisons: Write, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    root = write_comparisons(tmp_path / "data", 2)
+    text = '{"score": 4}' if kind.startswith("rubric") else '{"winner": "A"}'
+
+    def script(number: int, request: dict[str, Any]) -> Answer:
+        version = "fp_a" if number < 2 else "fp_b"
+        body = json.loads(completion(text)) | {"model": "m", "system_fingerprint": version}
+        return Answer(body=json.dumps(body).encode())
+
+    server, judge = ChatServer(script), tmp_path / "judge.yaml"
+    try:
+        judge.write_text(
+            f"class_path: rm.protocols.{kind}\n"
+            "init_args:\n"
+            "  vlm:\n"
+            "    class_path: rm.vlm.api.ApiVLM\n"
+            f"    init_args: {{model: m, base_url: '{server.url}', max_concurrency: 1}}\n"
+        )
+        evaluate(judge=str(judge), data=str(root), out=str(tmp_path / "run"))
+    finally:
+        server.close()
+    served = _results(tmp_path / "run")["served_by"]
+    assert {name for names in served for name in names.split(", ")} == {"m fp_a", "m fp_b"}
+    assert sum(served.values()) == len(_samples(tmp_path / "run"))
+    assert "the model behind the judge changed" in capsys.readouterr().out

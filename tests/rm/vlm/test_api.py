@@ -418,3 +418,18 @@ def test_needs_neither_torch_nor_the_client_to_be_imported() -> None:
         "import rm.vlm.api, rm.vlm.scripted, sys; sys.exit(bool({'torch', 'openai', 'transformers'} & {*sys.modules}))"
     )
     assert subprocess.run([sys.executable, "-c", code]).returncode == 0
+
+
+def test_what_a_server_calls_itself_is_kept_with_each_answer_and_in_the_cache(serve: Serve, tmp_path: Path) -> None:
+    listed = [{"token": "A", "logprob": -0.1}]
+    plain = json.loads(completion("A", logprobs={"content": [{"top_logprobs": listed}]}))
+
+    def script(number: int, request: Request) -> Answer:
+        return Answer(
+            body=json.dumps(plain | [{"model": "tiny-0325", "system_fingerprint": "fp_1"}, {}][number % 2]).encode()
+        )
+
+    model = vlm(serve(script), cache=tmp_path, max_concurrency=1)
+    for _ in range(2):  # the second time from the cache
+        assert [reply.served_by for reply in replies(model, "a", "b")] == ["tiny-0325 fp_1", None]
+    assert model.choose([ask("c")], ["A", "B"])[0].served_by == "tiny-0325 fp_1"
