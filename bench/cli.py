@@ -291,6 +291,52 @@ def agreement(
     print(f"written to {out}")
 
 
+def alignment(argv: list[str]) -> None:
+    """Measure how far a judge agrees with people: models by their means, pictures, the best picture of a case.
+
+    Args:
+        argv: the arguments behind the verb, see `gnomon bench alignment --help`.
+
+    Raises:
+        UserError: see :func:`bench.ratings.read_ratings` and :func:`bench.alignment.pictures.rated_pictures`.
+        SystemExit: with 2 for a wrong command line.
+    """
+    from bench.alignment.figures import alignment as measure
+    from bench.alignment.pictures import rated_pictures
+    from bench.alignment.text import alignment_text, write_alignment
+    from bench.ratings import read_ratings
+    from bench.statistics.ratings import Bootstrap
+    from gnomon.cli import underscored
+
+    given = _alignment_parser().parse_args(underscored(argv))
+    if given.out.resolve() == given.ratings.resolve():
+        raise UserError(f"expected --out to be another file than --ratings, got {given.out} for both")
+    ratings = read_ratings(given.ratings, "interval")
+    rated = rated_pictures(given.runs, ratings, judge=given.judge, metric=given.metric)
+    found = measure(rated, Bootstrap(seed=given.seed, num_resamples=given.num_resamples))
+    write_alignment(given.out, found)
+    print(alignment_text(found))
+    print(f"written to {given.out}")
+
+
+def _alignment_parser() -> Any:
+    from jsonargparse import ArgumentParser
+
+    parser = ArgumentParser(
+        prog="gnomon bench alignment", description=(alignment.__doc__ or "").splitlines()[0], allow_abbrev=False
+    )
+    parser.add_argument("--runs", type=Path, nargs="+", required=True, help="judged run folders, one for each model")
+    parser.add_argument(
+        "--ratings", type=Path, required=True, help="CSV file with the header item,rater,value,group; see the docs"
+    )
+    parser.add_argument("--out", type=Path, required=True, help="JSON file to write")
+    parser.add_argument("--judge", type=str | None, help="its name; needed where several judged all runs")
+    parser.add_argument("--metric", type=str | None, help="default: the one that runs are ordered by")
+    parser.add_argument("--num_resamples", type=PositiveInt, default=2000, help="bootstrap resamples of cases")
+    parser.add_argument("--seed", type=NonNegativeInt, default=0, help="of the resampling")
+    return parser
+
+
 def compare_judges(argv: list[str]) -> None:
     """Put evaluations of `gnomon rm eval` on the same pairs side by side: comparison.json, table.csv and report.html.
 

@@ -80,6 +80,9 @@ COMMANDS: dict[tuple[str, ...], Command] = {
     ),
     ("bench", "compare"): Command("bench.cli:compare", "compare two runs on the same cases, paired"),
     ("bench", "agreement"): Command("bench.cli:agreement", "measure how far the raters in a CSV file agree"),
+    ("bench", "alignment"): Command(
+        "bench.cli:alignment", "measure how far a judge agrees with people's ratings", takes_argv=True
+    ),
 }
 
 _PACKAGES = ("rm", "bench", "rl", "data_build")
