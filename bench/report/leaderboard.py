@@ -15,6 +15,7 @@ from bench.report.document import Report
 from bench.report.examples import JudgedRun, best_and_worst, gallery_rows, labels
 from bench.report.formatting import number
 from bench.report.languages import GAP, caption_of, gap_tables, language_pairs, languages_of
+from bench.report.orders import order_tables
 from bench.report.plots import MAX_SERIES, Bar, plot_grouped_bars
 from bench.results import Cell, JudgeResult, MetricResult, Results, mean_by_case
 from bench.scores import headline_metric
@@ -94,6 +95,7 @@ def leaderboard_page(
             if judge.name == name
         ]
         _add_judge(report, name, rows, metrics, num_examples)
+    _add_orders(report, judged, list(names), metrics)
     _add_failures(report, judged)
     return report
 
@@ -132,7 +134,7 @@ def _add_judge(
     """Add what one judge says about all runs that it judged."""
     found = list(dict.fromkeys(metric for row in rows for metric in row.result.metrics))
     shown = found if metrics is None else [metric for metric in metrics if metric in found]
-    headline = headline_metric(rows[0].judge, found) if metrics is None else next(iter(shown), None)
+    headline = _headline(rows[0].judge, found, metrics)
     if headline is None:
         return
     shown = [headline, *(metric for metric in shown if metric != headline)]
@@ -158,6 +160,31 @@ def _add_judge(
     _add_gap(report, name, ordered, shown)
     if num_examples:
         _add_examples(report, name, ordered, headline, num_examples)
+
+
+def _headline(judge: JudgeFile, found: Sequence[str], metrics: Sequence[str] | None) -> str | None:
+    """Return the metric that a judge's runs are ordered by: the first chosen one that there are numbers of."""
+    if metrics is None:
+        return headline_metric(judge, found)
+    return next((metric for metric in metrics if metric in found), None)
+
+
+def _add_orders(
+    report: Report, judged: Sequence[JudgedRun], names: Sequence[str], metrics: Sequence[str] | None
+) -> None:
+    """Add how the judges of all runs order them, each by its headline."""
+    headlines = {}
+    for name in names:
+        by_run = [judge for one in judged for judge in one.judges if judge.name == name]
+        found = list(dict.fromkeys(metric for one in judged for metric in one.scores.get(name, {})))
+        headline = _headline(by_run[0], found, metrics)
+        if len(by_run) == len(judged) and headline is not None:
+            headlines[name] = headline
+    tables = order_tables(judged, headlines)
+    if tables:
+        report.add_section("Do the judges agree?", "Judges that judged every run.")
+        for table in tables:
+            report.add_table(table)
 
 
 def _add_gap(report: Report, name: str, rows: Sequence[_Row], metrics: Sequence[str]) -> None:

@@ -111,3 +111,18 @@ class ExplainingJudge(BrightnessJudge):
         """Look at each picture and say why."""
         reason = "<script>document.title = 'run'</script> \"bright\" & <b>clean</b>, " + "because of its light, " * 20
         return [verdict.model_copy(update={"rationale": reason}) for verdict in super().judge(requests)]
+
+
+class CapriciousJudge(BrightnessJudge):
+    """Adds something to the scores of some generators."""
+
+    def __init__(self, likes: Mapping[str, float]) -> None:
+        super().__init__(name="capricious", version=3)
+        self.likes = likes
+
+    def judge(self, requests: Sequence[JudgeRequest]) -> list[Verdict]:
+        """Look at each picture, and at who made it."""
+        return [
+            verdict.model_copy(update={"value": (verdict.value or 0.0) + self.likes.get(verdict.generator, 0.0)})
+            for verdict in super().judge(requests)
+        ]
