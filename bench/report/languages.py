@@ -81,17 +81,18 @@ def gap_tables(judge: str, pairs: Sequence[LanguagePair], metrics: Sequence[str]
         pairs: of one generator each, at least one.
         metrics: shown, the first of which is the one that runs are ordered by.
     """
-    headline, *others = metrics
+    headline = metrics[0]
     gaps = {pair.generator: {metric: pair.gap(judge, metric) for metric in metrics} for pair in pairs}
+    known = [metric for metric in metrics if any(found[metric].n_pairs for found in gaps.values())]
     rows: list[list[TableCell]] = []
     for name, by_metric in gaps.items():
         first = by_metric[headline]
-        rows.append([name, first.before, first.after, *(_measured(by_metric[metric]) for metric in metrics)])
+        rows.append([name, first.before, first.after, *(_measured(by_metric[metric]) for metric in known)])
     note = (
         f"{INTERVAL_NOTE} Both means and the gap are over the cases that have both instructions and a score in both "
         "runs; the others are unpaired."
     )
-    columns = ["generator", f"{headline}, English", f"{headline}, Chinese", headline, *others]
+    columns = ["generator", f"{headline}, English", f"{headline}, Chinese", *(f"gap in {metric}" for metric in known)]
     tables = [Table(f"{GAP}, judged by {judge}", columns, rows, note)]
     kinds = dict.fromkeys(kind for by_metric in gaps.values() for kind in by_metric[headline].groups)
     for kind in kinds:

@@ -59,7 +59,8 @@ def _rank_table(
     for place in order:
         cells: list[TableCell] = [runs[place].label]
         for means, ranks in by_judge:
-            cells += [float(means[place]), f"{ranks[place]:g}"]
+            rank = float(ranks[place])
+            cells += [float(means[place]), int(rank) if rank.is_integer() else rank]
         rows.append(cells)
     return Table("Runs in the order of each judge", columns, rows, note)
 
