@@ -60,6 +60,7 @@ def evaluate(
     language: str = "en",
     device: str = "cpu",
     limit: int | None = None,
+    max_references: int | None = None,
     seed: int = 0,
 ) -> None:
     """Measure the pair accuracy of a judge on a comparison folder.
@@ -85,6 +86,7 @@ def evaluate(
         language: of the instructions, en or zh.
         device: such as cpu or cuda.
         limit: only the first so many comparisons.
+        max_references: only comparisons with at most so many references, such as 1 for those of one source.
         seed: of the bootstrap and of the random judge.
     """
     from rm.evaluate import check_sanity, read_judged, run_evaluation
@@ -94,8 +96,8 @@ def evaluate(
 
     margins = [min_margin] if isinstance(min_margin, float) else min_margin or []
     settings: dict[str, object] = {"judge": judge, "data": data, "min_margin": margins, "sanity": sanity, "base": base}
-    settings |= {"template": template, "language": language, "limit": limit}
-    items = read_judged(data, limit=limit)
+    settings |= {"template": template, "language": language, "limit": limit, "max_references": max_references}
+    items = read_judged(data, limit=limit, max_references=max_references)
     scorer = make_scorer(
         judge,
         items,

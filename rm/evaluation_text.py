@@ -76,6 +76,8 @@ def _share(value: float | None) -> str:
 def more_lines(results: Mapping[str, Any]) -> list[str]:
     """Return what stands below the tables: the other judge, whole rankings, both orders, the sanity set."""
     lines = served_texts(results.get("served_by", {}))
+    if failed := {name: count for name, count in results.get("statuses", {}).items() if name != "ok"}:
+        lines.append(f"failed: {failed_text(failed)}")
     if against := results.get("against"):
         rows = [(name, "strict", row) for name, row in against["strict"].items()]
         rows += [(name, "tie rule", row) for name, row in against["tie_rule"]["dimensions"].items()]
@@ -98,6 +100,11 @@ def more_lines(results: Mapping[str, Any]) -> list[str]:
         shown = ", ".join(f"{kind} {_share(row['lower'])} (n {row['n']})" for kind, row in by_kind.items())
         lines.append(f"{name}: share of spoilt edits that score lower: {shown}")
     return lines
+
+
+def failed_text(failed: Mapping[str, int]) -> str:
+    """Return failures by status."""
+    return ", ".join(f"{count} {status}" for status, count in sorted(failed.items()))
 
 
 def served_texts(served_by: Mapping[str, int]) -> list[str]:

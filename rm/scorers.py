@@ -207,22 +207,32 @@ def predicted(difference: float) -> int:
     return 0 if abs(difference) < TIE_THRESHOLD else int(math.copysign(1, difference))
 
 
-def read_judged(data: str | Path, *, limit: int | None = None) -> list[JudgedComparison]:
+def read_judged(
+    data: str | Path, *, limit: int | None = None, max_references: int | None = None
+) -> list[JudgedComparison]:
     """Read a comparison folder.
 
     Args:
         data: the folder.
-        limit: only the first so many.
+        limit: only the first so many of those that are left.
+        max_references: leave out comparisons with more references.
 
     Raises:
-        UserError: for whatever is wrong with it, and a limit below 1.
+        UserError: for whatever is wrong with it, a limit below 1, or where nothing is left.
     """
     if limit is not None and limit < 1:
         raise UserError(f"expected a limit of at least 1, got {limit}; mend --limit")
-    comparisons = read_comparisons(data)[:limit]
+    comparisons = read_comparisons(data)
     if not comparisons:
         raise UserError(f"expected comparisons in {data}, there are none")
-    return [JudgedComparison(comparison, expand_pairs(comparison)) for comparison in comparisons]
+    if max_references is not None:
+        comparisons = [found for found in comparisons if len(found.references) <= max_references]
+        if not comparisons:
+            raise UserError(
+                f"expected comparisons with at most {max_references} references in {data}, all have more; "
+                "mend --max-references"
+            )
+    return [JudgedComparison(comparison, expand_pairs(comparison)) for comparison in comparisons[:limit]]
 
 
 def judged_dimensions(items: Sequence[JudgedComparison]) -> tuple[str, ...]:

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from itertools import combinations
 from typing import Any, Literal
 
-from pydantic import BaseModel, ConfigDict
+from pydantic import BaseModel, ConfigDict, Field
 
 from bench.judges.runs import About, JudgeRun
 from gnomon.errors import UserError
@@ -34,6 +35,7 @@ class JudgeRow(_Result):
         tie_rate: share of the scored pairs that it tied; None where nothing was scored.
         swap_consistency: share of the pairs on which its two orders agree; None for a judge of single pictures.
         num_swapped: pairs that share is over.
+        failed: pairs that it could not score, by status.
     """
 
     name: str
@@ -42,6 +44,7 @@ class JudgeRow(_Result):
     tie_rate: float | None
     swap_consistency: float | None
     num_swapped: int
+    failed: dict[str, int] = Field(default_factory=dict)
 
     @property
     def is_partial(self) -> bool:
@@ -180,6 +183,7 @@ def judge_row(
         tie_rate=sum(abs(value) < TIE_THRESHOLD for value in scored) / len(scored) if scored else None,
         swap_consistency=sum(swapped) / len(swapped) if swapped else None,
         num_swapped=len(swapped),
+        failed=dict(sorted(Counter(sample.status for sample in samples if sample.correct is None).items())),
     )
 
 

@@ -12,6 +12,7 @@ from bench.report.document import Report
 from bench.report.formatting import NOTHING, interval, number
 from bench.report.plots import Bar, Series, plot_bars, plot_curves
 from gnomon.statistics import Estimate
+from rm.evaluation_text import failed_text
 
 RULE = (
     "Accuracy is the share of pairs that are right by the tie rule: the better picture scores higher, or a tie differs "
@@ -67,14 +68,15 @@ def _bars(comparison: JudgeComparison) -> Figure:
 
 def _accuracy_table(comparison: JudgeComparison) -> Table:
     columns = ["run", "judge", *comparison.dimensions, AVERAGE, "macro average", "average, failed wrong"]
-    columns += ["n", "failed", "tie rate", "both orders agree"]
+    columns += ["n", "failed", "failures", "tie rate", "both orders agree"]
     rows: list[list[Cell]] = []
     for name, row in named_rows(comparison):
         dropped, wrong = row.figures["failed_dropped"], row.figures["failed_wrong"]
         cells: list[Cell] = [estimate_of(dropped["dimensions"].get(dimension)) for dimension in comparison.dimensions]
         cells += [estimate_of(dropped["micro"]), estimate_of(dropped["macro"]), estimate_of(wrong["micro"])]
         count = dropped["micro"]["n"] if dropped["micro"] else 0
-        rows.append([name, row.judge, *cells, count, row.figures["failures"], row.tie_rate, row.swap_consistency])
+        counts: list[Cell] = [count, row.figures["failures"], failed_text(row.failed) or None]
+        rows.append([name, row.judge, *cells, *counts, row.tie_rate, row.swap_consistency])
     return Table("Judges, and in brackets those that do not look", columns, rows, FAILED)
 
 

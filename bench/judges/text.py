@@ -11,6 +11,8 @@ from bench.judges.comparison import AVERAGE, JudgeComparison, JudgeRow
 from bench.report.formatting import NOTHING, interval, number
 from bench.text import aligned
 from gnomon.statistics import Estimate
+from rm.averages import CONVENTIONS
+from rm.evaluation_text import failed_text
 
 
 def estimate_of(figures: Mapping[str, Any] | None) -> Estimate | None:
@@ -30,21 +32,25 @@ def named_rows(comparison: JudgeComparison) -> list[tuple[str, JudgeRow]]:
 
 def comparison_csv(comparison: JudgeComparison) -> str:
     """Return the table as CSV: a line per judge, shares with the ends of their intervals, blank where unknown."""
-    kinds = [*comparison.dimensions, AVERAGE, "macro_average", "average_failed_wrong"]
+    wrongly = [f"{name}_failed_wrong" for name in (*comparison.dimensions, AVERAGE, "macro_average")]
+    kinds = [*comparison.dimensions, AVERAGE, "macro_average", *wrongly]
     header = ["run", "judge", "baseline", "partial"]
     header += [f"{kind}{end}" for kind in kinds for end in ("", "_ci_low", "_ci_high", "_n")]
-    header += ["failures", "tie_rate", "swap_consistency", "num_swapped"]
+    header += ["failures", "failures_by_status", "tie_rate", "swap_consistency", "num_swapped"]
     buffer = io.StringIO()
     writer = csv.writer(buffer, lineterminator="\n")
     writer.writerow(header)
     for row in [*comparison.judges, *comparison.baselines]:
-        dropped, wrong = row.figures["failed_dropped"], row.figures["failed_wrong"]
-        figures = [dropped["dimensions"].get(name) for name in comparison.dimensions]
-        figures += [dropped["micro"], dropped["macro"], wrong["micro"]]
+        figures = []
+        for convention in CONVENTIONS:
+            found = row.figures[convention]
+            figures += [found["dimensions"].get(name) for name in comparison.dimensions]
+            figures += [found["micro"], found["macro"]]
         keys = ("value", "ci_low", "ci_high", "n")
-        cells = [None if found is None else found[key] for found in figures for key in keys]
+        cells = [None if one is None else one[key] for one in figures for key in keys]
         about = [row.name, row.judge, row in comparison.baselines, row.is_partial]
-        writer.writerow([*about, *cells, row.figures["failures"], row.tie_rate, row.swap_consistency, row.num_swapped])
+        failures = [row.figures["failures"], failed_text(row.failed)]
+        writer.writerow([*about, *cells, *failures, row.tie_rate, row.swap_consistency, row.num_swapped])
     return buffer.getvalue()
 
 
@@ -74,7 +80,8 @@ def comparison_text(comparison: JudgeComparison) -> str:
         for gain in comparison.gains
         if AVERAGE in gain.points
     ]
-    return "\n".join([aligned(lines), "", aligned(tests), *changes])
+    failed = [f"{name}: failed {failed_text(row.failed)}" for name, row in named_rows(comparison) if row.failed]
+    return "\n".join([aligned(lines), *failed, "", aligned(tests), *changes])
 
 
 def _value(figures: Mapping[str, Any] | None) -> str:

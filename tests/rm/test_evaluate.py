@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from gnomon.datasets import read_comparisons
+from gnomon.datasets import read_comparisons, write_records
 from gnomon.errors import UserError
 from gnomon.images import load_image
 from rm.cli import evaluate
@@ -265,6 +265,22 @@ def test_a_limit_takes_the_first_comparisons(write_comparisons: Write, tmp_path:
     for limit in (0, -1):
         with pytest.raises(UserError, match="limit of at least 1"):
             evaluate(judge="random", data=str(root), out=str(tmp_path / "none"), limit=limit)
+
+
+def test_comparisons_of_several_sources_can_be_left_out(write_comparisons: Write, tmp_path: Path) -> None:
+    root = write_comparisons(tmp_path / "data", 4)
+    comparisons = read_comparisons(root)
+    several = [comparisons[0].model_copy(update={"references": comparisons[0].references * 2}), *comparisons[1:]]
+    write_records(root / "comparisons.jsonl", several)
+    assert [item.comparison.id for item in read_judged(root, max_references=1, limit=2)] == [
+        comparison.id for comparison in comparisons[1:3]
+    ]
+    evaluate(judge="random", data=str(root), out=str(tmp_path / "run"), max_references=1)
+    assert _results(tmp_path / "run")["num_comparisons"] == 3
+    with pytest.raises(UserError, match="holds another run"):
+        evaluate(judge="random", data=str(root), out=str(tmp_path / "run"))
+    with pytest.raises(UserError, match="at most 0 references"):
+        read_judged(root, max_references=0)
 
 
 def test_baselines_stand_beside_every_judge(write_comparisons: Write, tmp_path: Path) -> None:

@@ -6,7 +6,7 @@ from typing import Any
 
 from rm.averages import average_figures
 from rm.comparing import paired_accuracy
-from rm.evaluation_text import average_table, difference_text, format_table
+from rm.evaluation_text import average_table, difference_text, format_table, more_lines
 from rm.scorers import PairSample
 from tests.rm.pair_samples import pair_sample
 
@@ -42,6 +42,14 @@ def test_a_partial_average_says_so_and_what_it_lacks() -> None:
     assert " ".join(lines[3].split()) == "micro (random) 1.000 1.000..1.000 2 1.000 1.000..1.000 2 0"
     assert lines[-2] == "all: the judge has no visual_consistency, so its averages are over the other dimensions"
     assert lines[-1] == "all: every pair failed in visual_quality"
+
+
+def test_failures_are_told_apart_and_a_changed_model_is_said() -> None:
+    lines = more_lines({"statuses": {"ok": 3, "refused": 1, "parse_error": 2}, "served_by": {"m 1": 2, "m 2": 1}})
+    assert lines[1:] == ["failed: 2 parse_error, 1 refused"]
+    assert lines[0].startswith("answered by m 1 (2), m 2 (1): the model behind the judge changed")
+    assert more_lines({"statuses": {"ok": 3}, "served_by": {"m 1": 3}}) == ["answered by m 1"]
+    assert more_lines({"statuses": {"ok": 3}}) == []
 
 
 def test_a_difference_in_one_line() -> None:

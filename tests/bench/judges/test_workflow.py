@@ -30,6 +30,10 @@ def test_the_command_writes_table_and_page_and_may_be_run_again(
     assert "minus plain" in printed
     assert "thinking, plain to thinking: " in printed
     assert "partial, partial" in printed
+    failures = [json.loads(line)["status"] for line in (evaluated / "plain/samples.jsonl").read_text().splitlines()]
+    count = failures.count("parse_error")
+    assert count > 0
+    assert f"plain: failed {count} parse_error" in printed
 
     comparison = json.loads((out / "comparison.json").read_text())
     assert comparison["reference"] == "plain"
@@ -37,16 +41,20 @@ def test_the_command_writes_table_and_page_and_may_be_run_again(
         table = {row["run"]: row for row in csv.DictReader(file)}
     assert list(table) == [*NAMES, "always-first", "random", "majority"]
     assert (table["partial"]["partial"], table["partial"]["visual_quality"]) == ("True", "")
+    assert table["plain"]["failures_by_status"] == f"{count} parse_error"
     for row in comparison["judges"]:
         micro = row["figures"]["failed_dropped"]["micro"]
         assert float(table[row["name"]]["average"]) == micro["value"]
         assert int(table[row["name"]]["average_n"]) == micro["n"]
         assert int(table[row["name"]]["failures"]) == row["figures"]["failures"]
+        for name, found in row["figures"]["failed_wrong"]["dimensions"].items():
+            assert float(table[row["name"]][f"{name}_failed_wrong"]) == found["value"]
 
     html = (out / "report.html").read_text()
     assert "<h1>4 judges on the same pairs</h1>" in html
     assert "<h2>Against plain</h2>" in html
     assert "What one change gains" in html
+    assert f"{count} parse_error" in html.replace("<wbr>", "")
     assert html.count("<svg") == 2
     assert "<b>Q" not in html
     assert "&lt;b&gt;Q&lt;/b&gt;, thinking" in html
