@@ -58,7 +58,9 @@ class ReplyCache:
         Raises:
             UserError: when the system refuses to write.
         """
-        if answer.status in KEPT:
+        # A reply of no words is nothing that a model said: servers give one at times, and the next is a whole one.
+        is_empty = isinstance(answer, Reply) and answer.status == "ok" and not answer.text
+        if answer.status in KEPT and not is_empty:
             atomic_write_bytes(self._path(key, type(answer)), _ADAPTERS[type(answer)].dump_json(answer))
 
     def _path(self, key: str, kind: type[Reply] | type[ChoiceScores]) -> Path:

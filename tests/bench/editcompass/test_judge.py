@@ -118,6 +118,23 @@ def test_each_request_gets_its_verdict_at_its_place(request_about: Ask) -> None:
     assert {parameters.max_tokens for parameters in vlm.parameters} == {4096}
 
 
+def test_asking_changes_nothing_of_what_was_given(request_about: Ask) -> None:
+    """The released judge adds the edited image to the caller's own list, so a second question shows it twice."""
+    requests = [request_about(flag, "Part5", "Virtual_Try_On") for flag in ("IF", "URC", "VQ")]
+    before = [request.case.model_dump() for request in requests]
+    vlm = Remembering("always_first", answers=[reply(4, differences=["a"])])
+    for _ in range(2):
+        EditCompassJudge(vlm).judge(requests)
+    assert [request.case.model_dump() for request in requests] == before
+    half = len(vlm.asked) // 2
+    shown = [
+        [content_hash(part) for turn in question for part in turn.content if not isinstance(part, str)]
+        for question in vlm.asked
+    ]
+    assert shown[:half] == shown[half:]
+    assert max(map(len, shown)) == 4
+
+
 def test_a_broken_source_does_not_hinder_judging_quality(request_about: Ask) -> None:
     requests = [request_about("IF"), request_about("VQ")]
     (requests[0].root / requests[0].case.references[0].path).write_bytes(b"no picture")

@@ -38,8 +38,16 @@ def test_answers_come_back_as_they_were(tmp_path: Path) -> None:
 )
 def test_only_what_a_model_said_is_kept(tmp_path: Path, status: str, kept: bool) -> None:
     cache = ReplyCache(tmp_path)
-    cache.put("a" * 64, Reply("", cast(Status, status)))
+    cache.put("a" * 64, Reply("I", cast(Status, status)))
     assert (cache.get("a" * 64, Reply) is not None) == kept
+
+
+def test_a_reply_of_no_words_is_asked_for_again(tmp_path: Path) -> None:
+    cache = ReplyCache(tmp_path)
+    cache.put("a" * 64, Reply("", "ok", "stop"))
+    assert cache.get("a" * 64, Reply) is None
+    cache.put("a" * 64, Reply("", "refused", "content_filter"))
+    assert cache.get("a" * 64, Reply) is not None
 
 
 @pytest.mark.parametrize("content", [b"", b'{"text": "ha', b'{"text": 3}', b'{"text": "x", "status": "fine"}', b"\xff"])

@@ -6,6 +6,7 @@ import base64
 import io
 import json
 import math
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -14,6 +15,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from PIL import Image
 
+from gnomon.images import load_image
 from rm.vlm.conversation import GenerationParameters, Message, Usage
 from rm.vlm.wire import (
     Prices,
@@ -54,6 +56,17 @@ def test_parts_keep_their_order_and_pictures_their_pixels() -> None:
         head, _, data = part["image_url"]["url"].partition(",")
         assert head == "data:image/png;base64"
         assert np.array_equal(np.asarray(Image.open(io.BytesIO(base64.b64decode(data)))), np.asarray(expected))
+
+
+def test_a_picture_is_sent_as_what_it_says_whatever_its_file_was(tmp_path: Path) -> None:
+    """A JPEG under the name of a PNG is a picture that some servers refuse and others misread."""
+    picture().save(tmp_path / "photo.jpg")
+    loaded = load_image(tmp_path / "photo.jpg")
+    (message,) = chat_messages((Message("user", ("look", loaded)),))
+    head, _, data = message["content"][1]["image_url"]["url"].partition(",")
+    sent = Image.open(io.BytesIO(base64.b64decode(data)))
+    assert (head, sent.format) == ("data:image/png;base64", "PNG")
+    assert np.array_equal(np.asarray(sent), np.asarray(loaded))
 
 
 def test_the_hash_tells_apart_whatever_a_model_can_tell_apart() -> None:
