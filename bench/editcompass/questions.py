@@ -30,7 +30,7 @@ DIFFERENCES = "differences"
 TWO_STAGES = "unedited_region_consistency"
 ALONE = "visual_quality"
 _SHOWN = {DIFFERENCES: "images_alone", TWO_STAGES: "list", ALONE: "edited_alone"}  # the others: "images"
-_REASONING = ("world_knowledge_reasoning", "algorithmic_visual_reasoning")
+REASONING = ("world_knowledge_reasoning", "algorithmic_visual_reasoning")
 _PLACE = re.compile(r"\{([a-z_]+)\}")
 
 
@@ -65,7 +65,7 @@ def names_of(references: Sequence[Reference], variant: Variant, language: str) -
 
 def works_out(case: Case, metric: str) -> bool:
     """Tell whether the expected outcome has to be worked out before the score."""
-    return metric == "world_awareness" or (metric == "instruction_following" and category_of(case) in _REASONING)
+    return metric == "world_awareness" or (metric == "instruction_following" and category_of(case) in REASONING)
 
 
 def ask(question: str, case: Case, pictures: Pictures, language: str, *, differences: str = "") -> Conversation:
