@@ -11,7 +11,7 @@ from pydantic import BaseModel, ConfigDict, Field
 
 from bench.benchmarks import Score, benchmark_of
 from gnomon.records import Candidate, Case
-from gnomon.statistics import Estimate, cluster_bootstrap, paired_difference
+from gnomon.statistics import Estimate, cluster_bootstrap, macro_bootstrap, paired_difference
 
 Item = tuple[str, int]
 """What is judged: case id and seed."""
@@ -55,7 +55,8 @@ class MetricResult(Cell):
     """A metric over all cases, and over the cases of each group.
 
     `value` is the mean over items (micro). `groups` has, by kind of group (task, category, ...), a cell per group, and
-    `macro` the plain mean of the groups' values, in which a small group counts as much as a large one. `missing` names
+    `macro` the plain mean of the groups' values, in which a small group counts as much as a large one, with its 95 %
+    interval in `macro_intervals`, None where a group has fewer than two cases. `missing` names
     the groups that have no scored item although the benchmark or this run's cases have them and the metric applies
     there (no case lists it, or one of theirs does): with one of them gone, `value` and `macro` are partial and not to
     be compared with whole ones. `seeds` has the mean of each repeat, and `std` their sample standard deviation, None
@@ -64,6 +65,7 @@ class MetricResult(Cell):
 
     groups: dict[str, dict[str, Cell]]
     macro: dict[str, float | None]
+    macro_intervals: dict[str, tuple[float, float] | None] = Field(default_factory=dict)
     missing: dict[str, list[str]]
     seeds: dict[str, float]
     std: float | None
@@ -72,6 +74,13 @@ class MetricResult(Cell):
     def is_partial(self) -> bool:
         """Whether a group is missing."""
         return any(self.missing.values())
+
+    def macro_estimate(self, kind: str) -> Estimate | None:
+        """The mean of the groups' means with its interval, None where nothing was scored; `n` counts groups."""
+        value, (low, high) = self.macro.get(kind), self.macro_intervals.get(kind) or (None, None)
+        scored = [cell for cell in self.groups.get(kind, {}).values() if cell.value is not None]
+        num_clusters = sum(cell.num_clusters for cell in scored)
+        return None if value is None else Estimate(value, low, high, n=len(scored), num_clusters=num_clusters)
 
 
 class JudgeResult(_Result):
@@ -170,20 +179,19 @@ def metric_result(
         metric: its name, by which benchmarks say where it applies.
     """
     whole = cell(items, scores)
+    by_kind = grouped(items, {item: cases[item[0]] for item in items})
     groups = {
-        kind: {name: cell(members, scores) for name, members in by_name.items()}
-        for kind, by_name in grouped(items, {item: cases[item[0]] for item in items}).items()
+        kind: {name: cell(members, scores) for name, members in by_name.items()} for kind, by_name in by_kind.items()
     }
     expected = _expected_groups(cases.values())
     applying = grouped(_applying(metric, cases), cases)
-    known = {
-        kind: [part.value for part in by_name.values() if part.value is not None] for kind, by_name in groups.items()
-    }
+    macro = {kind: _macro(list(by_name.values()), scores) for kind, by_name in by_kind.items()}
     seeds = _seed_means(items, scores)
     return MetricResult(
         **whole.model_dump(),
         groups=groups,
-        macro={kind: fmean(values) if values else None for kind, values in known.items()},
+        macro={kind: found.value if found is not None else None for kind, found in macro.items()},
+        macro_intervals={kind: _ends(found) for kind, found in macro.items()},
         missing={
             kind: sorted(
                 name
@@ -195,6 +203,22 @@ def metric_result(
         seeds=seeds,
         std=stdev(seeds.values()) if len(seeds) > 1 else None,
     )
+
+
+def _macro(groups: Sequence[Sequence[Item]], scores: Mapping[Item, Score]) -> Estimate | None:
+    """Return the plain mean of the means of those groups that have a scored item."""
+    strata = []
+    for members in groups:
+        scored = [(score.value, item[0]) for item in members if (score := scores.get(item)) and score.value is not None]
+        if scored:
+            strata.append(([value for value, _ in scored], [case_id for _, case_id in scored]))
+    return macro_bootstrap(strata) if strata else None
+
+
+def _ends(found: Estimate | None) -> tuple[float, float] | None:
+    if found is None or found.ci_low is None or found.ci_high is None:
+        return None
+    return found.ci_low, found.ci_high
 
 
 def grouped(elements: Sequence[Element], cases: Mapping[Element, Case]) -> dict[str, dict[str, list[Element]]]:

@@ -18,8 +18,19 @@ def results_text(results: Results) -> str:
         notes += [f"{name}: {text}" for text in served_texts(judge.served_by)]
         for metric, cell in judge.metrics.items():
             rows.append((name, f"{metric} (partial)" if cell.is_partial else metric, *cell_texts(cell)))
-            notes += [f"{name}, {metric}: {text}" for text in (*missing_texts(cell), *repeats_texts(cell))]
+            texts = (*macro_texts(cell), *missing_texts(cell), *repeats_texts(cell))
+            notes += [f"{name}, {metric}: {text}" for text in texts]
     return "\n".join([aligned(rows), *notes])
+
+
+def macro_texts(cell: MetricResult) -> list[str]:
+    """Return the plain mean of the groups' means for every kind of group with several; `value` is over all items."""
+    found = {kind: cell.macro_estimate(kind) for kind, by_name in cell.groups.items() if len(by_name) > 1}
+    return [
+        f"{number(one.value)} ({interval(one)}) is the mean of every {kind}'s mean"
+        for kind, one in found.items()
+        if one is not None
+    ]
 
 
 def missing_texts(cell: MetricResult) -> list[str]:

@@ -86,6 +86,49 @@ def cluster_bootstrap(
     return Estimate(mean, mean + float(low), mean + float(high), n=len(numbers), num_clusters=len(names))
 
 
+def macro_bootstrap(
+    strata: Sequence[tuple[ArrayLike, Sequence[str]]], *, seed: int = 0, num_resamples: int = 2000, level: float = 0.95
+) -> Estimate:
+    """Return the plain mean of the strata's means, whose interval resamples whole clusters inside each stratum.
+
+    A stratum counts as much as any other, however many values it has; it is drawn as large as it is. Where one has
+    fewer than two clusters, its spread is unknown, and there is no interval.
+
+    Args:
+        strata: the values of each, and their clusters; at least one stratum, of at least one value.
+        seed: seed of the numpy Generator, which draws one stratum after the other.
+        num_resamples: number of bootstrap resamples, >= 1.
+        level: confidence level in (0, 1).
+
+    Returns:
+        The estimate; `n` counts strata.
+
+    Raises:
+        ValueError: as :func:`cluster_bootstrap`.
+    """
+    generator = np.random.default_rng(seed)
+    means, resampled, num_clusters, known = [], np.zeros(num_resamples), 0, True
+    for values, clusters in strata:
+        numbers = _checked(values, "values")
+        names, members = np.unique(np.asarray(clusters), return_inverse=True)
+        means.append(float(numbers.mean()))
+        num_clusters += len(names)
+        known = known and len(names) > 1
+        if known:
+            deviations = np.bincount(members, weights=numbers - means[-1]).astype(np.float64)
+            sizes = np.bincount(members).astype(np.float64)
+            resampled += _resampled_means(deviations, sizes, generator, num_resamples)
+    if not means:
+        raise ValueError("expected at least one stratum")
+    mean = float(np.mean(means))
+    if not known:
+        return Estimate(mean, None, None, n=len(means), num_clusters=num_clusters)
+    low, high = percentile_interval(resampled / len(means), level)
+    assert low is not None, "every resample has a mean"
+    assert high is not None, "every resample has a mean"
+    return Estimate(mean, mean + low, mean + high, n=len(means), num_clusters=num_clusters)
+
+
 def cluster_bootstrap_statistic(
     statistic: WeightedStatistic,
     clusters: Sequence[str] | Sequence[int] | NDArray[np.generic],

@@ -62,9 +62,8 @@ def metric_table(name: str, metrics: Mapping[str, MetricResult]) -> Table:
             failed = ", ".join(f"{count} {status}" for status, count in cell.failed.items())
             counts = [cell.n_total, cell.n_scored, cell.n_failed]
             rows.append([metric, group, cell.estimate, *counts, failed or None, cell.n_na, cell.n_pending])
-        for kind, mean in result.macro.items():
-            if len(result.groups[kind]) > 1:
-                rows.append([metric, f"mean of every {kind}'s mean", mean, *[None] * 6])
+        several = [kind for kind, by_name in result.groups.items() if len(by_name) > 1]
+        rows += [[metric, f"mean of every {kind}'s mean", result.macro_estimate(kind), *[None] * 6] for kind in several]
         notes += [f"{metric}: {text}." for text in (*missing_texts(result), *repeats_texts(result))]
     columns = ["metric", "cases", "mean", "n", "scored", "failed", "failures", "not applicable", "pending"]
     return Table(f"Every metric of {name}, over all cases and by group", columns, rows, "\n".join(notes))

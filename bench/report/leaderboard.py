@@ -251,7 +251,7 @@ def _group_table(metric: str, kind: str, rows: Sequence[_Row], which: str) -> Ta
         cell, groups = row.cell(metric), row.groups(metric, kind)
         known = [groups.get(name) for name in sorted(names)]
         cells = [None if group is None else measured(group) for group in known]
-        shown.append([row.judged.label, *cells, cell.macro.get(kind) if cell is not None else None])
+        shown.append([row.judged.label, *cells, None if cell is None else cell.macro_estimate(kind)])
     columns = ["run", *sorted(names), f"mean of every {kind}'s mean"]
     return Table(f"{metric} by {kind}{which}", columns, shown, "A dash is what was not measured; it is no zero.")
 

@@ -157,6 +157,40 @@ def test_small_groups_count_in_the_macro_mean_and_a_missing_one_is_named() -> No
 
 
 @pytest.mark.usefixtures("two_halves")
+def test_both_means_stand_in_the_terminal_with_their_intervals() -> None:
+    cases = {
+        f"{half}{number}": case(f"{half}{number}", half) for half in "xy" for number in range(20 if half == "x" else 5)
+    }
+    items = [(name, 0) for name in cases]
+    scores = {item: score(value=float(int(item[0][1:]) % 2) + 3 * (item[0][0] == "y")) for item in items}
+    result = metric_result(items, scores, cases)
+    assert result.value == pytest.approx((10 + 17) / 25)
+    assert result.macro["half"] == pytest.approx((0.5 + 3.4) / 2)
+    estimate = result.macro_estimate("half")
+    assert estimate is not None
+    assert estimate.ci_low is not None
+    assert estimate.ci_high is not None
+    # Resampled inside the halves, whose distance is no doubt; over all cases it would be.
+    assert result.ci_low is not None
+    assert result.ci_high is not None
+    assert estimate.ci_high - estimate.ci_low < result.ci_high - result.ci_low
+    assert (estimate.n, estimate.num_clusters) == (2, 25)
+    results = Results(
+        generator="g",
+        benchmarks=["b"],
+        dataset="d",
+        seed=0,
+        repeats=1,
+        num_cases=25,
+        candidates={"ok": 25},
+        judges={"who": JudgeResult(fingerprint="f", metrics={"m": result})},
+    )
+    ends = f"{estimate.ci_low:.3f} to {estimate.ci_high:.3f}"
+    assert f"who, m: 1.950 ({ends}) is the mean of every half's mean" in results_text(results)
+    assert Results.model_validate_json(results.model_dump_json()) == results
+
+
+@pytest.mark.usefixtures("two_halves")
 def test_a_group_whose_cases_do_not_apply_is_missing_and_not_zero() -> None:
     cases = {"a": case("a", "x"), "b": case("b", "y")}
     scores = {("a", 0): score(value=0.5), ("b", 0): score("not_applicable")}

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -15,6 +17,7 @@ from gnomon.statistics import (
     WeightedStatistic,
     cluster_bootstrap,
     cluster_bootstrap_statistic,
+    macro_bootstrap,
     mcnemar,
     paired_difference,
 )
@@ -230,3 +233,27 @@ def test_a_statistic_without_values_or_a_value_is_refused() -> None:
         cluster_bootstrap_statistic(weighted_mean(np.ones(2)), [1, 2], num_resamples=0)
     with pytest.raises(ValueError, match="0 < level < 1"):
         cluster_bootstrap_statistic(weighted_mean(np.ones(2)), [1, 2], level=1.0)
+
+
+def test_a_macro_mean_weighs_strata_alike_and_resamples_inside_them() -> None:
+    generator = np.random.default_rng(0)
+    strata = [(generator.normal(center, 1, size), list(map(str, range(size)))) for center, size in ((0, 400), (5, 100))]
+    found = macro_bootstrap(strata, num_resamples=4000)
+    means = [float(values.mean()) for values, _ in strata]
+    assert found.value == pytest.approx(np.mean(means))
+    assert (found.n, found.num_clusters) == (2, 500)
+    # What lies between the strata is no doubt: the standard error is that of the two means alone.
+    error = np.sqrt(sum(values.var() / len(values) for values, _ in strata)) / 2
+    assert found.ci_low is not None
+    assert found.ci_high is not None
+    assert (found.ci_high - found.ci_low) / 2 == pytest.approx(1.96 * error, rel=0.06)
+
+
+def test_a_macro_mean_of_one_stratum_is_its_mean_and_of_a_lone_case_has_no_interval() -> None:
+    values, clusters = [1.0, 2.0, 4.0, 4.0], ["a", "b", "c", "c"]
+    assert macro_bootstrap([(values, clusters)]) == replace(cluster_bootstrap(values, clusters), n=1)
+    alone = macro_bootstrap([(values, clusters), ([3.0, 5.0], ["a", "a"])])
+    assert alone.value == pytest.approx((2.75 + 4) / 2)
+    assert (alone.ci_low, alone.ci_high) == (None, None)
+    with pytest.raises(ValueError, match="at least one stratum"):
+        macro_bootstrap([])
