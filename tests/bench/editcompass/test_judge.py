@@ -28,6 +28,7 @@ from rm.vlm.scripted import ScriptedVLM, prompt_text
 from tests.bench.editcompass.conftest import Remembering
 from tests.bench.editcompass.release import write_release
 from tests.bench.editcompass.test_questions import pose
+from tests.bench.report.test_leaderboard import rows
 from tests.rm.vlm.families import save_checkpoint
 
 Ask = Callable[..., JudgeRequest]
@@ -305,3 +306,9 @@ def test_the_release_is_imported_generated_judged_and_summarized(tmp_path: Path)
     assert metrics["world_awareness"].n_scored == 30
     assert not any(metric.is_partial for metric in metrics.values())
     assert Results.model_validate_json((tmp_path / "run/results.json").read_bytes()) == results
+
+    board = ["bench", "report", "--run", str(tmp_path / "run"), "--out", str(tmp_path / "board")]
+    assert main([*board, "--metrics", "overall", "--num-examples", "0"]) == 0
+    ((_, *perception, _),) = rows((tmp_path / "board/report.html").read_text(), "overall by perception")
+    scored = [cell.split("to ")[-1] for cell in perception]  # complex_paint, movement, multi_image_aware, swap
+    assert scored == ["4.000 4 of 4 scored", *["4.000 2 of 2 scored"] * 3]
