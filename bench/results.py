@@ -9,6 +9,7 @@ from typing import TypeVar
 
 from pydantic import BaseModel, ConfigDict, Field
 
+import gnomon
 from bench.benchmarks import Score, benchmark_of
 from gnomon.records import Candidate, Case
 from gnomon.statistics import Estimate, cluster_bootstrap, macro_bootstrap, paired_difference
@@ -84,21 +85,28 @@ class MetricResult(Cell):
 
 
 class JudgeResult(_Result):
-    """All metrics of one judge; `served_by` counts its verdicts by what the server called the model that answered."""
+    """All metrics of one judge.
+
+    `served_by` counts its verdicts by what the server called the model that answered; `prompt_hashes` are those of the
+    words that each metric was asked with, several where they depend on the case.
+    """
 
     fingerprint: str
     metrics: dict[str, MetricResult]
     served_by: dict[str, int] = Field(default_factory=dict)
+    prompt_hashes: dict[str, list[str]] = Field(default_factory=dict)
 
 
 class Results(_Result):
     """`results.json`: one generator on one dataset, by every judge that was run.
 
     `num_cases` of the dataset's `num_cases_of_dataset` were selected; None where a run is older than that number.
-    `candidates` counts items by the status of their candidate, those not generated yet as "pending".
+    `candidates` counts items by the status of their candidate, those not generated yet as "pending". `version` is that
+    of the code that computed it.
     """
 
     schema_version: int = 3
+    version: str = gnomon.__version__
     generator: str
     benchmarks: list[str]
     dataset: str

@@ -67,6 +67,16 @@ def served_by(verdicts: Mapping[tuple[str, str], Mapping[Item, Verdict]], judge:
     return dict(sorted(names.items()))
 
 
+def prompt_hashes(verdicts: Mapping[tuple[str, str], Mapping[Item, Verdict]], judge: JudgeFile) -> dict[str, list[str]]:
+    """Return the hashes of the words that a judge's metrics were asked with; a metric without any is left out."""
+    found = {
+        metric: {verdict.prompt_hash for verdict in verdicts.get((judge.fingerprint, metric), {}).values()}
+        for metric in judge.metrics
+    }
+    known = {metric: sorted(one for one in hashes if one is not None) for metric, hashes in found.items()}
+    return {metric: hashes for metric, hashes in known.items() if hashes}
+
+
 def headline_metric(judge: JudgeFile, metrics: Sequence[str]) -> str | None:
     """Return the metric that cases and runs are ordered by: "overall", else the first derived, else the first.
 

@@ -48,7 +48,7 @@ from bench.results import (
     metric_difference,
     metric_result,
 )
-from bench.scores import scores_of, served_by
+from bench.scores import prompt_hashes, scores_of, served_by
 from bench.selection import select
 from gnomon.datasets import read_cases, resolve, write_records
 from gnomon.errors import UserError
@@ -314,7 +314,10 @@ def summarize(run: str | Path) -> Results:
                 for metric, by_item in scores.items()
             }
             judges[entry.name] = JudgeResult(
-                fingerprint=entry.fingerprint, metrics=cells, served_by=served_by(verdicts, entry)
+                fingerprint=entry.fingerprint,
+                metrics=cells,
+                served_by=served_by(verdicts, entry),
+                prompt_hashes=prompt_hashes(verdicts, entry),
             )
         results = Results(
             generator=bench_run.config.generator,

@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 from PIL import Image
 
+import gnomon
 from bench.editcompass.cases import METRICS
 from bench.editcompass.judge import EditCompassJudge, read_differences, read_score
 from bench.editcompass.questions import DIFFERENCES, TWO_STAGES, prompt_hash
@@ -289,6 +290,15 @@ def test_the_release_is_imported_generated_judged_and_summarized(tmp_path: Path)
     judge(tmp_path / "run", EditCompassJudge(vlm, name="four"), batch_size=72)
     results = summarize(tmp_path / "run")
     metrics = results.judges["four"].metrics
+    hashes = results.judges["four"].prompt_hashes
+    assert {name: len(found) for name, found in hashes.items()} == {
+        "instruction_following": 5,  # four variants, and one more where the outcome is to be worked out
+        "world_awareness": 1,
+        "unedited_region_consistency": 4,
+        "identity_consistency": 4,
+        "visual_quality": 4,
+    }
+    assert results.version == gnomon.__version__
     assert {name: metric.value for name, metric in metrics.items()} == pytest.approx(
         dict.fromkeys(
             [
