@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from pathlib import Path
 from typing import Any, Literal
 
@@ -86,7 +87,7 @@ def evaluate(
         language: of the instructions, en or zh.
         device: such as cpu or cuda.
         limit: only the first so many comparisons.
-        max_references: only comparisons with at most so many references, such as 1 for those of one source.
+        max_references: only comparisons with at most so many references.
         seed: of the bootstrap and of the random judge.
     """
     from rm.evaluate import check_sanity, read_judged, run_evaluation
@@ -111,20 +112,10 @@ def evaluate(
     )
     written = []
     for variant in variants_of(scorer, out, against=against, rubrics=rubrics):
-        results = run_evaluation(
-            variant.scorer,
-            items,
-            data=data,
-            out=variant.out,
-            settings=settings | {"against": variant.against, "rubrics": variant.rubrics},
-            seed=seed,
-            min_margins=margins,
-            against=variant.against,
-            sanity=sanity,
-        )
-        print(results_text(results))
-        print(f"written to {variant.out / 'results.json'}")
-        written.append(results)
+        said = settings | {"against": variant.against, "rubrics": variant.rubrics}
+        run = partial(run_evaluation, variant.scorer, items, data=data, out=variant.out, settings=said, seed=seed)
+        written.append(run(min_margins=margins, against=variant.against, sanity=sanity))
+        print(f"{results_text(written[-1])}\nwritten to {variant.out / 'results.json'}")
     for results in written:
         check_sanity(results)
 
