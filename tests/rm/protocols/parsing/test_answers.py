@@ -18,6 +18,8 @@ REPLIES = [
         for reply in ('{"answer": "yes"}', '{"answer": true}', '{"result": 1}', "{'answer': True,}", "true")
     ),
     *((reply, False) for reply in ('{"reason": "yes?", "answer": "No"}', '```json\n{"verdict": "no"}\n```')),
+    ('{"answer": "True"}', True),
+    ('{"answer": "False"}', False),
     ("Answer: No", False),
     ("It stands there.\n**Answer:** Yes", True),
     ("The dog is gone.\nNo.", False),
