@@ -145,6 +145,7 @@ def test_models_rated_by_several_people_from_files(
         verdict.value
         for run in runs
         for verdict in BenchRun.read(run).verdicts()["brightness-1", "brightness"].values()
+        if verdict.value is not None
     ]
     by_picture = spearmanr([1.5] * 4 + [3.5] * 4 + [2.5] * 4, scores).statistic
     assert found["picture_level"]["spearman"]["value"] == pytest.approx(by_picture)
