@@ -15,17 +15,18 @@ from bench.generators import Failure, check_language, instruction_in
 from gnomon.errors import UserError
 from gnomon.hashing import stable_hash
 from gnomon.records import Case
-from rm.remote import is_retryable_status, retry_after_seconds, run_to_end
+from rm.background import run_to_end
+from rm.remote import is_retryable_status, retry_after_seconds
 from rm.service import decode_picture, png_bytes, read_picture
 from rm.vlm.requests import (
     Connection,
     Endpoint,
     Memory,
     NoAnswerError,
+    SharedClient,
     StatusError,
     TroubleError,
     ask_each,
-    require_positive,
 )
 
 MAX_PICTURE_BYTES = 64 * 2**20
@@ -96,13 +97,13 @@ class ImagesApiGenerator:
         self._endpoint = Endpoint(
             base_url.rstrip("/"), model, api_key_variable, timeout, max_retries, backoff, longest_wait
         )
-        require_positive(max_concurrency=max_concurrency)
+        self._shared = SharedClient(self._endpoint, max_concurrency)
         self._parameters = dict(parameters or {})
         taken = sorted(self._parameters.keys() & {*_OURS, *(("seed",) if send_seed else ())})
         if taken:
             raise UserError(f"expected parameters without {', '.join(taken)}, which the generator says itself")
         self.language = check_language(language)
-        self._send_seed, self._follow_urls, self._max_concurrency = send_seed, follow_urls, max_concurrency
+        self._send_seed, self._follow_urls = send_seed, follow_urls
         self._memory = Memory()
 
     @property
@@ -122,10 +123,8 @@ class ImagesApiGenerator:
         return run_to_end(self._generate(list(zip(cases, references, seeds, strict=True))))
 
     async def _generate(self, items: Sequence[_Item]) -> list[Image.Image | Failure]:
-        connection = Connection(self._endpoint, self._memory, feature="asking a generator behind an API")
-        return await ask_each(
-            connection, items, lambda item: self._one(connection, item), max_concurrency=self._max_concurrency
-        )
+        connection = Connection(self._shared, self._memory, feature="asking a generator behind an API")
+        return await ask_each(connection, items, lambda item: self._one(connection, item))
 
     async def _one(self, connection: Connection, item: _Item) -> Image.Image | Failure:
         try:
@@ -144,24 +143,27 @@ class ImagesApiGenerator:
         fields = self._parameters | ({"seed": seed % _SEED_RANGE} if self._send_seed else {})
         pictures = await asyncio.to_thread(_files, references)
 
-        def send(client: Any) -> Any:
+        async def send(client: Any) -> bytes:
             images = client.images.with_raw_response
             known = {"model": self._endpoint.model, "prompt": prompt, "n": 1, "extra_body": fields}
-            return images.edit(image=pictures, **known) if pictures else images.generate(**known)
+            response = await (images.edit(image=pictures, **known) if pictures else images.generate(**known))
+            content: bytes = response.content
+            return content
 
-        try:
-            entry = await connection.ask(send, lambda content: _first_entry(connection, content))
-        except StatusError as error:
-            raise connection.explained(error) from error
-        if entry.picture is not None:
-            return entry.picture
-        if not self._follow_urls:
-            raise NoAnswerError(
-                "the server answers with the address of a picture; ask for the picture itself by parameters: "
-                "{response_format: b64_json}, or set follow_urls: true"
-            )
-        url = entry.url
-        return await connection.persist(lambda: _fetch(url, connection.endpoint.timeout))
+        async with connection.places:
+            try:
+                entry = await connection.ask(send, lambda content: _first_entry(connection, content))
+            except StatusError as error:
+                raise connection.explained(error) from error
+            if entry.picture is not None:
+                return entry.picture
+            if not self._follow_urls:
+                raise NoAnswerError(
+                    "the server answers with the address of a picture; ask for the picture itself by parameters: "
+                    "{response_format: b64_json}, or set follow_urls: true"
+                )
+            url = entry.url
+            return await connection.persist(lambda: _fetch(url, connection.endpoint.timeout))
 
 
 def _files(references: Sequence[Image.Image]) -> list[tuple[str, bytes, str]]:

@@ -1,30 +1,24 @@
 """When a server is asked again, and after how long: what every client of a model behind HTTP has in common.
 
-Also where a key comes from, which addresses may be kept, and how to wait for requests from any kind of program.
-Nothing here sends anything, so each client keeps its own transport and its own words for what went wrong.
+Also where a key comes from and which addresses may be kept. Nothing here sends anything, so each client keeps its own
+transport and its own words for what went wrong; :mod:`rm.background` is where requests run.
 """
 
 from __future__ import annotations
 
-import asyncio
 import math
 import os
 import random
 import re
-import threading
-from collections.abc import Callable, Coroutine, Mapping
-from contextlib import suppress
+from collections.abc import Callable, Mapping
 from datetime import UTC, datetime
 from email.utils import parsedate_to_datetime
-from typing import Any, TypeVar
 from urllib.parse import urlsplit
 
 from tenacity import RetryCallState, wait_exponential
 from tenacity.wait import wait_base
 
 from gnomon.errors import UserError
-
-_Value = TypeVar("_Value")
 
 _JITTER = random.Random()  # of its own: the global one, which tenacity's waits draw from, belongs to the user
 
@@ -126,38 +120,3 @@ def one_line(text: str, *, without: str | None, longest: int = 300) -> str:
     """Cut a server's text down to one short line without our key (`without`)."""
     shown = text if not without else text.replace(without, "***")
     return " ".join("".join(c if c.isprintable() else " " for c in shown).split())[:longest]
-
-
-def run_to_end(coroutine: Coroutine[Any, Any, _Value]) -> _Value:
-    """Run to the end, also where a loop is running already (a notebook): then in a thread of its own."""
-    try:
-        asyncio.get_running_loop()
-    except RuntimeError:
-        return asyncio.run(coroutine)
-    outcome: list[_Value] = []
-    errors: list[BaseException] = []
-    cancel: list[Callable[[], object]] = []
-
-    async def main() -> _Value:
-        task, loop = asyncio.current_task(), asyncio.get_running_loop()
-        assert task is not None
-        cancel.append(lambda: loop.call_soon_threadsafe(task.cancel))
-        return await coroutine
-
-    def work() -> None:
-        try:
-            outcome.append(asyncio.run(main()))
-        except BaseException as error:  # it is raised again in the thread that waits
-            errors.append(error)
-
-    thread = threading.Thread(target=work, name="gnomon-requests", daemon=True)
-    thread.start()
-    try:
-        thread.join()
-    except BaseException:  # Ctrl-C: nothing goes on in the background
-        with suppress(IndexError, RuntimeError):  # not begun yet, or just finished
-            cancel[0]()
-        raise
-    if errors:
-        raise errors[0]
-    return outcome[0]

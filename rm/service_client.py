@@ -17,13 +17,13 @@ from pydantic_core import to_json
 from tenacity import AsyncRetrying, RetryCallState, retry_if_exception_type
 
 from gnomon.errors import UserError
+from rm.background import run_to_end
 from rm.remote import (
     check_address,
     is_retryable_status,
     one_line,
     read_api_key,
     retry_after_seconds,
-    run_to_end,
     wait_strategy,
 )
 from rm.service import PATH, ScoreItem, ScoreRequest, ScoreResult, encode_picture, match_results

@@ -9,7 +9,7 @@ from collections import OrderedDict
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
-from typing import Any, Generic, TypeVar
+from typing import Any, Generic
 
 from PIL import Image
 
@@ -17,11 +17,11 @@ from gnomon.errors import UserError
 from gnomon.hashing import stable_hash
 from gnomon.images import content_hash
 from gnomon.records import Status
-from rm.remote import run_to_end
+from rm.background import run_to_end
 from rm.vlm.cache import Answer, ReplyCache
 from rm.vlm.chat import ChatClient, ChatMemory
 from rm.vlm.conversation import ChoiceScores, Conversation, GenerationParameters, Reply, Usage
-from rm.vlm.requests import Endpoint, NoAnswerError, ask_each, require_positive
+from rm.vlm.requests import Endpoint, NoAnswerError, SharedClient, ask_each, require_positive
 from rm.vlm.wire import (
     Body,
     Prices,
@@ -37,7 +37,6 @@ from rm.vlm.wire import (
 )
 
 _COUNTING = threading.Lock()  # of the module, because a model that holds one could not be sent to another process
-_Value = TypeVar("_Value")
 
 
 class ApiVLM:
@@ -80,7 +79,7 @@ class ApiVLM:
             model: the name under which the server knows the model.
             base_url: of the server, such as "http://127.0.0.1:8000/v1".
             api_key_variable: name of the environment variable that holds a key; None for no key.
-            max_concurrency: requests at once.
+            max_concurrency: requests in flight at once, those of all threads together.
             timeout: seconds for one whole request.
             max_retries: further tries per request.
             backoff: seconds before the first of them, twice that before the next, and so on.
@@ -101,17 +100,23 @@ class ApiVLM:
         self._endpoint = Endpoint(
             base_url.rstrip("/"), model, api_key_variable, timeout, max_retries, backoff, longest_wait
         )
-        require_positive(max_concurrency=max_concurrency, top_logprobs=top_logprobs)
+        self._shared = SharedClient(self._endpoint, max_concurrency)
+        require_positive(top_logprobs=top_logprobs)
         if (prompt_price is None) != (completion_price is None):
             raise UserError("expected both prompt_price and completion_price, or none of them, got one")
         self.name = name or model
-        self._max_concurrency, self._top_logprobs = max_concurrency, top_logprobs
+        self._top_logprobs = top_logprobs
         self._thinking_switch, self._extra_body = thinking_switch, dict(extra_body or {})
         has_prices = prompt_price is not None and completion_price is not None
         self._prices = Prices(prompt_price, completion_price) if has_prices else None  # type: ignore[arg-type]
         self._cache = None if cache is None else ReplyCache(cache)
         self._memory = ChatMemory()
         self._total = Usage(0, 0, None if self._prices is None else 0.0)
+
+    @property
+    def max_concurrency(self) -> int:
+        """How many questions are in flight at once, where as many are asked."""
+        return self._shared.max_concurrency
 
     @property
     def fingerprint(self) -> str:
@@ -162,12 +167,9 @@ class ApiVLM:
 
     async def _ask(self, conversations: Sequence[Conversation], question: _Question[Answer]) -> list[Answer]:
         fields = adjusted(question.fields, self._extra_body)
-        client, pictures = ChatClient(self._endpoint, self._memory), _Pictures()
+        client, pictures = ChatClient(self._shared, self._memory), _Pictures()
         return await ask_each(
-            client,
-            conversations,
-            lambda conversation: self._one(client, conversation, question, fields, pictures),
-            max_concurrency=self._max_concurrency,
+            client, conversations, lambda conversation: self._one(client, conversation, question, fields, pictures)
         )
 
     async def _one(
@@ -180,15 +182,17 @@ class ApiVLM:
     ) -> Answer:
         started = time.monotonic()
         try:
-            kept, key = await asyncio.to_thread(self._look_up, conversation, question, pictures)
+            kept, key = await self._look_up(conversation, question, pictures)
             if kept is not None:
                 return replace(kept, cached=True)
-            messages = await asyncio.to_thread(chat_messages, conversation, pictures.url)
+            urls = await pictures.urls.of(conversation)
+            messages = chat_messages(conversation, lambda image: urls[id(image)])
         except Exception as error:  # a broken file that Pillow opened raises nearly anything when it is read
             return question.failed("unreadable_image", f"a picture that cannot be sent: {error}")
         try:
-            completion = await client.complete({"messages": messages, **fields})
-            answer = replace(question.read(completion), served_by=served_by(completion))
+            async with client.places:
+                completion = await client.complete({"messages": messages, **fields})
+                answer = replace(question.read(completion), served_by=served_by(completion))
         except NoAnswerError as error:
             answer = question.failed(error.status, str(error))
         answer = question.timed(answer, time.monotonic() - started)
@@ -198,14 +202,16 @@ class ApiVLM:
             await asyncio.to_thread(self._cache.put, key, answer)
         return answer
 
-    def _look_up(
+    async def _look_up(
         self, conversation: Conversation, question: _Question[Answer], pictures: _Pictures
     ) -> tuple[Answer | None, str]:
         """Return the kept answer, if there is one, and its key."""
         if self._cache is None:
             return None, ""
-        key = self._cache.key(self.fingerprint, conversation_hash(conversation, pictures.hash), question.decisive)
-        return self._cache.get(key, question.kind), key
+        hashes = await pictures.hashes.of(conversation)
+        whole = conversation_hash(conversation, lambda image: hashes[id(image)])
+        key = self._cache.key(self.fingerprint, whole, question.decisive)
+        return await asyncio.to_thread(self._cache.get, key, question.kind), key
 
     def _count(self, usage: Usage) -> None:
         with _COUNTING:
@@ -239,30 +245,50 @@ class _Question(Generic[Answer]):
 
 
 class _Pictures:
-    """Hashes and data URLs of pictures; the last few are remembered, as many questions are about the same ones."""
+    """Hashes and data URLs of the pictures of a call; the last few are remembered, as many questions are about them."""
 
     def __init__(self) -> None:
-        self.hash = _Remembered(content_hash, 4096)
-        self.url = _Remembered(data_url, 64)
+        self.hashes = _Remembered(content_hash, 4096)
+        self.urls = _Remembered(data_url, 64)
 
 
-class _Remembered(Generic[_Value]):
-    """A function of pictures that remembers its last results, by identity; for any number of threads."""
+class _Remembered:
+    """A function of pictures, computed in other threads, that remembers its last results by identity."""
 
-    def __init__(self, function: Callable[[Image.Image], _Value], capacity: int) -> None:
+    def __init__(self, function: Callable[[Image.Image], str], capacity: int) -> None:
         self._function, self._capacity = function, capacity
         # The pictures are held as well, so that no other one can get the same id.
-        self._known: OrderedDict[int, tuple[Image.Image, _Value]] = OrderedDict()
-        self._lock = threading.Lock()
+        self._known: OrderedDict[int, tuple[Image.Image, asyncio.Task[dict[int, str | Exception]]]] = OrderedDict()
 
-    def __call__(self, image: Image.Image) -> _Value:
-        with self._lock:
-            if id(image) in self._known:
-                self._known.move_to_end(id(image))
-                return self._known[id(image)][1]
-        value = self._function(image)
-        with self._lock:
-            self._known[id(image)] = image, value
-            if len(self._known) > self._capacity:
-                self._known.popitem(last=False)
-        return value
+    async def of(self, conversation: Conversation) -> dict[int, str]:
+        """Return the values of a conversation's pictures by their ids.
+
+        The questions about a picture come all at once: the first one has it computed, and the others wait for that.
+
+        Raises:
+            Exception: what the function raises for one of them.
+        """
+        images = {id(part): part for message in conversation for part in message.content if not isinstance(part, str)}
+        missing = [image for key, image in images.items() if key not in self._known]
+        if missing:
+            task = asyncio.create_task(asyncio.to_thread(self._all, missing))
+            self._known |= {id(image): (image, task) for image in missing}
+        tasks = {key: self._known[key][1] for key in images}
+        while len(self._known) > self._capacity:
+            self._known.popitem(last=False)
+        values = {}
+        for key, task in tasks.items():
+            value = (await asyncio.shield(task))[key]  # shielded, as others may wait for it
+            if isinstance(value, Exception):
+                raise value
+            values[key] = value
+        return values
+
+    def _all(self, images: Sequence[Image.Image]) -> dict[int, str | Exception]:
+        return {id(image): self._one(image) for image in images}
+
+    def _one(self, image: Image.Image) -> str | Exception:
+        try:
+            return self._function(image)
+        except Exception as error:  # of this picture alone; others of the conversation may be in other ones as well
+            return error

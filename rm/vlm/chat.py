@@ -5,7 +5,7 @@ from __future__ import annotations
 import warnings
 from dataclasses import dataclass
 
-from rm.vlm.requests import Connection, Endpoint, Memory, StatusError
+from rm.vlm.requests import Connection, Memory, SharedClient, StatusError
 from rm.vlm.wire import Body
 
 
@@ -21,9 +21,9 @@ class ChatClient(Connection):
 
     memory: ChatMemory
 
-    def __init__(self, endpoint: Endpoint, memory: ChatMemory) -> None:
-        """Prepare to talk to `endpoint`; raises as :class:`rm.vlm.requests.Connection`."""
-        super().__init__(endpoint, memory, feature="asking a model behind an API")
+    def __init__(self, shared: SharedClient, memory: ChatMemory) -> None:
+        """Prepare to talk to a server; raises as :class:`rm.vlm.requests.Connection`."""
+        super().__init__(shared, memory, feature="asking a model behind an API")
 
     async def complete(self, body: Body) -> Body:
         """Return the server's answer, with at least one choice that holds a message.
@@ -62,14 +62,10 @@ class ChatClient(Connection):
         return answer
 
     async def _complete(self, body: Body) -> Body:
-        # All of it as it is: what goes through the client's own arguments is walked over field by field, pictures too,
-        # and that takes longer than everything else about a request.
-        return await self.ask(
-            lambda client: client.chat.completions.with_raw_response.create(
-                model=self.endpoint.model, messages=[], extra_body=body
-            ),
-            self._parsed,
-        )
+        # All of it as it is: what goes through the client's own method for chats is walked over field by field,
+        # pictures too, and that takes longer than everything else about a request.
+        whole = {"model": self.endpoint.model, **body}
+        return await self.ask(lambda client: client.post("/chat/completions", cast_to=bytes, body=whole), self._parsed)
 
     def _parsed(self, content: bytes) -> Body:
         """Return a body as a chat completion."""

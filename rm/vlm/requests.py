@@ -8,8 +8,10 @@ from __future__ import annotations
 
 import asyncio
 import json
+import math
 import ssl
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from dataclasses import dataclass
 from types import TracebackType
 from typing import Any, Self, TypeVar
@@ -119,37 +121,97 @@ class Memory:
     has_answered: bool = False
 
 
+class SharedClient:
+    """What the calls of one model share while they overlap: a client with its open connections, and places in flight.
+
+    It is opened by the first call and closed with the last one, so nothing is left open between calls. Everything
+    happens on one loop (:mod:`rm.background`), so nothing needs a lock. A copy, or what arrives in another process,
+    shares nothing with the original.
+
+    Args:
+        endpoint: the server.
+        max_concurrency: requests in flight at once, those of all threads together.
+    """
+
+    def __init__(self, endpoint: Endpoint, max_concurrency: int) -> None:
+        require_positive(max_concurrency=max_concurrency)
+        self.endpoint, self.max_concurrency = endpoint, max_concurrency
+        self._open: _OpenClient | None = None
+
+    def __reduce__(self) -> tuple[type[SharedClient], tuple[Endpoint, int]]:
+        """Leave out what belongs to this process."""
+        return SharedClient, (self.endpoint, self.max_concurrency)
+
+    @asynccontextmanager
+    async def opened(self, make: Callable[[], Any]) -> AsyncIterator[_OpenClient]:
+        """Open what is shared, or join those who have opened it.
+
+        Args:
+            make: makes the client.
+        """
+        loop = asyncio.get_running_loop()
+        # A process that was forked in the middle of a call holds a client that it must not use.
+        if self._open is None or self._open.loop is not loop:
+            self._open = _OpenClient(loop, make(), self.max_concurrency)
+        shared = self._open
+        shared.users += 1
+        try:
+            yield shared
+        finally:
+            shared.users -= 1
+            if not shared.users:
+                self._open = None
+                await shared.client.close()
+
+
+class _OpenClient:
+    """A client that is in use.
+
+    Attributes:
+        loop: where.
+        client: that of the package openai.
+        places: see :attr:`Connection.places`.
+        rooms: see :attr:`Connection.rooms`.
+        users: how many calls use it.
+    """
+
+    def __init__(self, loop: asyncio.AbstractEventLoop, client: Any, max_concurrency: int) -> None:
+        self.loop, self.client, self.users = loop, client, 0
+        self.places = asyncio.Semaphore(max_concurrency)
+        self.rooms = asyncio.Semaphore(max_concurrency + math.ceil(max_concurrency / 4))
+
+
 class Connection:
-    """A connection to a server inside one event loop; use it as an asynchronous context.
+    """A connection to a server for one call; use it as an asynchronous context.
 
     Answers of 408, 425, 429 and 5xx, connections that break, bodies that are no answer and silence are tried
     again. Once a request has had no answer at all in all of its tries, the server counts as down and further requests
     get one try each until it answers again.
     """
 
-    def __init__(self, endpoint: Endpoint, memory: Memory, *, feature: str) -> None:
-        """Prepare to talk to `endpoint`; `memory` outlives the connection.
+    def __init__(self, shared: SharedClient, memory: Memory, *, feature: str) -> None:
+        """Prepare to talk to a server; `shared` and `memory` outlive the connection.
 
         Args:
-            endpoint: where requests go.
+            shared: the server's client.
             memory: of the server.
             feature: what is asked for, for the message about a missing package.
 
         Raises:
             UserError: without the package openai, and for a missing key.
         """
-        self.endpoint, self.memory = endpoint, memory
+        self.endpoint, self.memory = shared.endpoint, memory
         self._openai = require("openai", feature=feature, extra="api")
-        self._key = read_api_key(endpoint.api_key_variable)
+        self._key = read_api_key(self.endpoint.api_key_variable)
         self._down = False
+        self._opened: AbstractAsyncContextManager[_OpenClient] = shared.opened(self._make_client)
 
-    async def __aenter__(self) -> Self:
-        """Open the connection."""
+    def _make_client(self) -> Any:
         address = urlsplit(self.endpoint.base_url)
         near = address.hostname in ("localhost", "127.0.0.1", "::1")
         # Reading the machine's certificates takes a while, and http needs none.
         verify = True if address.scheme == "https" else ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
-        self._client = self._openai.AsyncOpenAI(
+        return self._openai.AsyncOpenAI(
             base_url=self.endpoint.base_url,
             api_key=self._key or "none",  # otherwise a key for OpenAI in the environment would go to any server
             max_retries=0,
@@ -158,19 +220,33 @@ class Connection:
             # A proxy of the environment is for far machines only.
             http_client=self._openai.DefaultAioHttpClient(trust_env=not near, verify=verify),
         )
+
+    async def __aenter__(self) -> Self:
+        """Open the connection."""
+        self._shared = await self._opened.__aenter__()
         return self
 
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         """Close the connection."""
-        await self._client.close()
+        await self._opened.__aexit__(kind, error, trace)
 
-    async def ask(self, send: Callable[[Any], Awaitable[Any]], read: Callable[[bytes], _Value]) -> _Value:
+    @property
+    def places(self) -> asyncio.Semaphore:
+        """For elements in flight; an element keeps its place for all its requests and the pauses between them."""
+        return self._shared.places
+
+    @property
+    def rooms(self) -> asyncio.Semaphore:
+        """For elements in flight and those that get ready to be the next; all that wait may not fit into memory."""
+        return self._shared.rooms
+
+    async def ask(self, send: Callable[[Any], Awaitable[bytes]], read: Callable[[bytes], _Value]) -> _Value:
         """Return what `read` makes of the body of the server's answer.
 
         Args:
-            send: makes one request with the client that it is given, and returns the raw response.
+            send: makes one request with the client that it is given, and returns the answer's body.
             read: raises :class:`TroubleError` for a body that is no answer.
 
         Raises:
@@ -216,12 +292,12 @@ class Connection:
     def _stops(self, state: RetryCallState) -> bool:
         return self._down or state.attempt_number > self.endpoint.max_retries
 
-    async def _once(self, send: Callable[[Any], Awaitable[Any]]) -> bytes:
+    async def _once(self, send: Callable[[Any], Awaitable[bytes]]) -> bytes:
         """Ask once, and return the body of the answer."""
         openai = self._openai
         try:
             async with asyncio.timeout(self.endpoint.timeout):
-                response = await send(self._client)
+                content = await send(self._shared.client)
         except TimeoutError as error:
             raise TroubleError(f"no answer within {self.endpoint.timeout:g} seconds", answered=False) from error
         # That of the client's own time-outs too, of which there are none: a refused connection is called one.
@@ -232,7 +308,6 @@ class Connection:
             self._down = False
             raise self._of_status(error) from error
         self._down = False
-        content: bytes = response.content
         return content
 
     def _of_status(self, error: Any) -> TroubleError | StatusError:
@@ -281,26 +356,23 @@ class Connection:
 
 
 async def ask_each(
-    connection: Connection,
-    elements: Sequence[_Element],
-    one: Callable[[_Element], Awaitable[_Value]],
-    *,
-    max_concurrency: int,
+    connection: Connection, elements: Sequence[_Element], one: Callable[[_Element], Awaitable[_Value]]
 ) -> list[_Value]:
     """Open the connection and return what `one` makes of each element, in order, some of them at once.
+
+    Each element gets a room; for what it asks, `one` takes a place.
 
     Raises:
         UserError: the first that `one` raises; the others are given up.
     """
-    places = asyncio.Semaphore(max_concurrency)
 
-    async def in_its_place(element: _Element) -> _Value:
-        async with places:  # pictures are encoded when it is their turn: all of them together may not fit
+    async def in_its_room(element: _Element) -> _Value:
+        async with connection.rooms:  # pictures are encoded when it is their turn: all of them together may not fit
             return await one(element)
 
     try:
         async with connection, asyncio.TaskGroup() as group:
-            jobs = [group.create_task(in_its_place(element)) for element in elements]
+            jobs = [group.create_task(in_its_room(element)) for element in elements]
     except BaseExceptionGroup as errors:
         raise errors.exceptions[0] from None  # several at once say the same: the key, the address or the disk
     return [job.result() for job in jobs]

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import random
 from datetime import UTC, datetime, timedelta
 from email.utils import format_datetime
@@ -20,7 +19,6 @@ from rm.remote import (
     one_line,
     read_api_key,
     retry_after_seconds,
-    run_to_end,
     wait_strategy,
 )
 
@@ -152,20 +150,3 @@ def test_a_key_comes_from_a_variable_and_is_never_repeated(monkeypatch: pytest.M
 def test_a_server_s_text_is_one_short_line_without_the_key() -> None:
     assert one_line("bad\n key sk-123 \x1b[31m", without="sk-123") == "bad key *** [31m"
     assert len(one_line("a" * 999, without=None)) == 300
-
-
-def test_runs_inside_and_outside_of_a_loop() -> None:
-    async def answer() -> int:
-        await asyncio.sleep(0)
-        return 42
-
-    async def fail() -> int:
-        raise KeyError("x")
-
-    async def inside() -> int:
-        with pytest.raises(KeyError):
-            run_to_end(fail())
-        return run_to_end(answer())
-
-    assert run_to_end(answer()) == 42
-    assert asyncio.run(inside()) == 42

@@ -1,8 +1,8 @@
-"""One tiny checkpoint per family, made once, and conversations with none to three pictures of different sizes."""
+"""One tiny checkpoint per family, made once, conversations with none to three pictures, and servers to ask."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
@@ -11,6 +11,7 @@ from PIL import Image
 from rm.vlm.conversation import Conversation, Message
 from rm.vlm.local import LocalVLM
 from tests.rm.vlm.families import save_checkpoint
+from tests.rm.vlm.server import ChatServer, Script
 
 
 @pytest.fixture(scope="session")
@@ -67,3 +68,17 @@ def mixed(questions: list[Conversation], make_picture: Callable[..., Image.Image
             Message("user", (make_picture(9, (28, 56)), "and the square?")),
         ),
     ]
+
+
+@pytest.fixture
+def serve() -> Iterator[Callable[..., ChatServer]]:
+    """A function that starts a server; all of them are closed in the end."""
+    servers = []
+
+    def start(script: Script | None = None) -> ChatServer:
+        servers.append(ChatServer(script))
+        return servers[-1]
+
+    yield start
+    for server in servers:
+        server.close()

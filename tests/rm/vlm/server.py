@@ -30,6 +30,37 @@ class Answer:
 Script = Callable[[int, Request], Answer]
 
 
+class KeptBusy:
+    """Answers only while `most` requests are in flight, or no more are to come; every fortieth takes ten times as long.
+
+    So a client that leaves a place free while it has something to ask gets no answer any more, and `stalled` says so.
+    How fast anything is does not matter.
+    """
+
+    def __init__(self, most: int, total: int) -> None:
+        self.most, self.total = most, total
+        self.changed = threading.Condition()
+        self.arrived = self.inside = self.passed = self.most_inside = 0
+        self.stalled = False
+
+    def __call__(self, number: int, request: Request) -> Answer:
+        with self.changed:
+            self.arrived += 1
+            self.inside += 1
+            self.most_inside = max(self.most_inside, self.inside)
+            earliest = self.passed + (10 * self.most if number % 40 == 0 else 0)
+            self.changed.notify_all()
+            self.stalled |= not self.changed.wait_for(lambda: self._may_pass(earliest), timeout=20)
+            self.inside -= 1
+            self.passed += 1
+            self.changed.notify_all()
+        return Answer()
+
+    def _may_pass(self, earliest: int) -> bool:
+        busy = self.inside == self.most and self.passed >= earliest
+        return busy or self.arrived == self.total or self.stalled
+
+
 def texts(request: Request) -> list[str]:
     """Return all texts of a request in order."""
     found = []
@@ -71,7 +102,7 @@ class ChatServer(ThreadingHTTPServer):
         self.script: Script = script or (lambda number, request: Answer())
         self.requests: list[Request] = []
         self.headers: list[dict[str, str]] = []
-        self.at_once = self.most_at_once = 0
+        self.at_once = self.most_at_once = self.connections = 0
         self.lock = threading.Lock()
         self.closing = threading.Event()
         self.url = f"http://127.0.0.1:{self.server_port}/v1"
@@ -85,6 +116,11 @@ class ChatServer(ThreadingHTTPServer):
         self.thread.join()
         self.server_close()
 
+    def process_request(self, request: Any, client_address: Any) -> None:
+        """Count the connections."""
+        self.connections += 1
+        super().process_request(request, client_address)
+
     def handle_error(self, request: object, client_address: object) -> None:
         """Say nothing: a client that hangs up is what some tests are about."""
 
@@ -94,6 +130,8 @@ class Handler(BaseHTTPRequestHandler):
 
     server: ChatServer
     protocol_version = "HTTP/1.1"
+    wbufsize = -1  # headers and body in one packet, or the client's system holds its receipt back for 40 ms
+    disable_nagle_algorithm = True
 
     def do_POST(self) -> None:
         server = self.server

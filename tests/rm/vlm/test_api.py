@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import asyncio
 import json
-import pickle
 import random
 import socket
 import subprocess
 import sys
 import time
 import warnings
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -21,22 +20,10 @@ from PIL import Image
 from gnomon.errors import UserError
 from rm.vlm.api import ApiVLM
 from rm.vlm.conversation import VLM, Conversation, GenerationParameters, Message, Reply
+from rm.vlm.wire import data_url
 from tests.rm.vlm.server import Answer, ChatServer, Request, Script, completion, error, texts
 
 Serve = Callable[..., ChatServer]
-
-
-@pytest.fixture
-def serve() -> Iterator[Serve]:
-    servers = []
-
-    def start(script: Script | None = None) -> ChatServer:
-        servers.append(ChatServer(script))
-        return servers[-1]
-
-    yield start
-    for server in servers:
-        server.close()
 
 
 def vlm(server: ChatServer, **settings: Any) -> ApiVLM:
@@ -172,7 +159,7 @@ def test_a_wrong_key_or_model_stops_before_thousands_fail(serve: Serve, status: 
 
     assert "no such thing" in str(caught.value)
     assert "'tiny'" in str(caught.value)
-    assert len(server.requests) <= 4
+    assert len(server.requests) <= 8  # those in flight, and at most as many that took their places meanwhile
 
 
 def test_a_404_of_a_server_that_has_answered_is_one_item_s(serve: Serve) -> None:
@@ -361,9 +348,29 @@ def test_works_inside_a_running_loop(serve: Serve) -> None:
     assert [reply.text for reply in asyncio.run(notebook())] == ["a", "b"]
 
 
-def test_can_be_sent_to_another_process(serve: Serve) -> None:
-    model = vlm(serve(), cache="somewhere")
-    assert pickle.loads(pickle.dumps(model)).fingerprint == model.fingerprint
+def test_a_picture_in_many_questions_is_encoded_once(serve: Serve, monkeypatch: pytest.MonkeyPatch) -> None:
+    encoded: list[int] = []
+    picture, other = Image.new("RGB", (2, 2)), Image.new("RGB", (3, 3))
+
+    def counted(image: Image.Image) -> str:
+        encoded.append(image.width)
+        return data_url(image)
+
+    monkeypatch.setattr("rm.vlm.api.data_url", counted)
+    server = serve()
+    questions = [ask(str(number), picture, *([other] if number % 2 else [])) for number in range(20)]
+    found = vlm(server, max_concurrency=20).generate(questions, GenerationParameters())
+
+    assert [reply.text for reply in found] == [str(number) for number in range(20)]
+    assert sorted(encoded) == [2, 3]
+    shown = {texts(request)[-1]: len(request["messages"][0]["content"]) for request in server.requests}
+    assert shown == {str(number): 2 + number % 2 for number in range(20)}
+
+
+def test_a_picture_that_cannot_be_sent_spoils_only_the_questions_that_show_it(serve: Serve) -> None:
+    good, bad = Image.new("RGB", (2, 2)), Image.new("F", (2, 2))
+    found = vlm(serve()).generate([ask("a", good, bad), ask("b", good), ask("c", bad)], GenerationParameters())
+    assert [reply.status for reply in found] == ["unreadable_image", "ok", "unreadable_image"]
 
 
 def test_nothing_to_ask_asks_nothing(serve: Serve) -> None:
