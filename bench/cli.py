@@ -152,7 +152,8 @@ def judge_run(
     Args:
         run: run folder of `gnomon bench generate`.
         judge: who judges.
-        batch_size: candidates at once; with a judge behind a server, so many that its requests are always in flight.
+        batch_size: candidates whose verdicts are written together, and that a judge in this process is asked about at
+            once; one behind a server always has its `max_concurrency` requests in flight.
         fail_on_error: exit with 1, when all is done, where verdicts of this judge failed: true for any, a number below
             1 for that share of them or more, a number from 1 on for so many or more. Where all failed, always.
         trainer: whose ranks share the work.

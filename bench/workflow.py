@@ -227,15 +227,16 @@ def _record(path: Path, name: str, item: Item, output: Image.Image | Failure) ->
 def judge(run: str | Path, judge: Judge, *, batch_size: int = 8, trainer: Trainer | None = None) -> BenchRun:
     """Ask a judge for every metric of every candidate that it has not judged yet, or failed to in a way that may pass.
 
-    All metrics of one candidate come in one call. Some verdicts need no judge: a candidate that failed, whose
-    picture is missing or unreadable, gets that as its status; a metric that other cases of the dataset list and this
-    one does not is `not_applicable`, as is one that the benchmark says does not apply. Any other metric that no case
-    lists is the judge's own and applies everywhere.
+    All metrics of one candidate come in one call; where the judge's model works on several questions at once, each
+    candidate has a call of its own, and later batches are asked about ahead. Some verdicts need no judge: a candidate
+    that failed, whose picture is missing or unreadable, gets that as its status; a metric that other cases of the
+    dataset list and this one does not is `not_applicable`, as is one that the benchmark says does not apply. Any other
+    metric that no case lists is the judge's own and applies everywhere.
 
     Args:
         run: folder of a run that :func:`generate` made; may still be incomplete.
         judge: the judge. Its fingerprint is part of what a verdict is known by.
-        batch_size: candidates a call.
+        batch_size: candidates a call, whose verdicts are written together.
         trainer: runs the judging on its ranks, see :mod:`bench.evaluators.judge`; None for this process alone.
 
     Raises:

@@ -47,6 +47,9 @@ class Judge(Protocol):
         name: for people.
         metrics: what it can be asked.
         fingerprint: equal for judges that answer equally; it goes into every verdict.
+
+    A judge that may be asked by several threads at once also has `max_concurrency`, the number of questions that its
+    model can work on at once; without it, that is 1.
     """
 
     name: str

@@ -74,6 +74,11 @@ class EditCompassJudge:
         check_samples(samples, self.parameters)
         self.name, self.batch_size = name or f"edit-compass ({vlm.name})", batch_size
 
+    @property
+    def max_concurrency(self) -> int:
+        """How many questions the model can work on at once."""
+        return self.vlm.max_concurrency
+
     @cached_property
     def fingerprint(self) -> str:
         """Hash of model, questions and sampling."""
@@ -91,6 +96,7 @@ class EditCompassJudge:
             prompt_hash=lambda request: prompt_hash(request.case, request.metric, self.language),
             answer=self._answer,
             batch_size=self.batch_size,
+            max_concurrency=self.max_concurrency,
             shown=lambda request: shown_references(request.case, request.metric),
         ).judge(requests)
 

@@ -4,11 +4,16 @@ Batches are the same on any number of ranks, and dealt like cards. After each st
 all and writes them in the order of the batches, so that `samples.jsonl` is that of one rank, and a kill loses no more
 than one step. Each rank has a whole copy of its judge; one that does not fit is served (`gnomon rm serve`, vLLM) and
 asked over HTTP by all.
+
+A judge whose model works on several questions at once (`max_concurrency`) is asked about the candidates of later steps
+while the verdicts of earlier ones are awaited and written, see :func:`rm.ahead.ask_ahead`.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+import gc
+from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
+from itertools import islice
 
 from pytorch_lightning import LightningModule, Trainer
 from torch import Tensor, tensor, zeros
@@ -23,6 +28,7 @@ from gnomon.progress import track
 from gnomon.ranks import failing_together, gather_texts
 from gnomon.records import Candidate, Verdict
 from gnomon.training import interruptible
+from rm.ahead import ask_ahead
 from rm.judge import Judge
 
 
@@ -47,6 +53,7 @@ class JudgeEvaluator(LightningModule):
         self.run, self.judge, self.known, self.record = run, judge, known, record
         # Of the whole dataset: what a case is asked must not hang on which others were selected.
         self.listed = {metric for case in read_cases(run.root) for metric in case.metrics}
+        self.ahead: Generator[list[Verdict], None, None] | None = None
         self.unused = Parameter(zeros(1), requires_grad=False)  # some strategies take no module without weights
 
     def forward(self, batch: Sequence[Candidate]) -> list[Verdict]:
@@ -58,12 +65,38 @@ class JudgeEvaluator(LightningModule):
     def predict_step(self, batch: Sequence[Candidate], batch_idx: int) -> Tensor:
         """Judge a batch on each rank, write all of them on the first, and return how many were news."""
         with failing_together():
-            verdicts = [verdict for verdict in self(batch) if self._is_news(verdict)]
+            verdicts = [verdict for verdict in self._judged(batch) if self._is_news(verdict)]
         everyone = gather_texts([to_line(verdict) for verdict in verdicts])
         if self.record is not None:
             for line in everyone:
                 self.record(Verdict.model_validate_json(line))
         return tensor(len(everyone))  # DeepSpeed looks into outputs, and knows no numbers
+
+    def look_ahead(self, batches: Sequence[Sequence[Candidate]]) -> None:
+        """Prepare to be given these batches, in this order; a judge of several questions at once is asked ahead."""
+        max_concurrency = getattr(self.judge, "max_concurrency", 1)
+        if max_concurrency > 1:
+            # What has been imported by now stays. Looking through it again and again for what may be freed takes a
+            # third of the time of everything that a request costs here.
+            gc.freeze()
+            self.ahead = ask_ahead(
+                lambda candidate: self.forward([candidate]),
+                [candidate for batch in batches for candidate in batch],
+                max_concurrency=max_concurrency,
+                questions=len(self.judge.metrics),
+            )
+
+    def give_up(self) -> None:
+        """Stop asking ahead."""
+        if self.ahead is not None:
+            self.ahead.close()
+            gc.unfreeze()
+
+    def _judged(self, batch: Sequence[Candidate]) -> list[Verdict]:
+        if self.ahead is None:
+            verdicts: list[Verdict] = self(batch)
+            return verdicts
+        return [verdict for verdicts in islice(self.ahead, len(batch)) for verdict in verdicts]
 
     def _is_news(self, verdict: Verdict) -> bool:
         old = self.known.get(key_of_verdict(verdict))
@@ -79,14 +112,15 @@ class JudgeEvaluator(LightningModule):
 class _Dealt(IterableDataset[Sequence[Candidate]]):
     """The batches of one rank, as many on each: where they run out, empty ones."""
 
-    def __init__(self, batches: Sequence[Sequence[Candidate]], title: str, trainer: Trainer) -> None:
-        self.batches, self.title, self.trainer = batches, title, trainer
+    def __init__(self, batches: Sequence[Sequence[Candidate]], evaluator: JudgeEvaluator, trainer: Trainer) -> None:
+        self.batches, self.evaluator, self.trainer = batches, evaluator, trainer
 
     def __iter__(self) -> Iterator[Sequence[Candidate]]:
         world_size, rank = self.trainer.world_size, self.trainer.global_rank
-        steps = range(0, len(self.batches), world_size)
-        for step in track(steps, self.title) if rank == 0 else steps:
-            yield self.batches[step + rank] if step + rank < len(self.batches) else []
+        places = range(rank, rank + len(self.batches), world_size)
+        share = [self.batches[place] if place < len(self.batches) else [] for place in places]
+        self.evaluator.look_ahead(share)
+        yield from track(share, f"judging by {self.evaluator.judge.name}") if rank == 0 else share
 
 
 def predict(trainer: Trainer, evaluator: JudgeEvaluator, batches: Sequence[Sequence[Candidate]]) -> None:
@@ -96,8 +130,9 @@ def predict(trainer: Trainer, evaluator: JudgeEvaluator, batches: Sequence[Seque
         UserError: what the judge or the disk says, on any rank.
         KeyboardInterrupt: on Ctrl-C.
     """
-    loader = DataLoader(
-        _Dealt(batches, f"judging by {evaluator.judge.name}", trainer), batch_size=None, collate_fn=lambda batch: batch
-    )
-    with interruptible(trainer):
-        trainer.predict(evaluator, loader, return_predictions=False)
+    loader = DataLoader(_Dealt(batches, evaluator, trainer), batch_size=None, collate_fn=lambda batch: batch)
+    try:
+        with interruptible(trainer):
+            trainer.predict(evaluator, loader, return_predictions=False)
+    finally:
+        evaluator.give_up()

@@ -6,11 +6,13 @@ import json
 from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from itertools import groupby
 from pathlib import Path
 from statistics import fmean
 from typing import TypeVar
 
 from gnomon.records import Reference, Status, Verdict
+from rm.ahead import ask_ahead
 from rm.judge import JudgeRequest, all_served
 from rm.pictures import NoPictures, Pictures, load_pictures
 from rm.protocols.parsing import Parsed
@@ -52,7 +54,9 @@ class Shell:
         prompt_hash: of the words that a request is asked with.
         answer: asks the model; one outcome per request, in order.
         question_id: of the checklist item that a request is about.
-        batch_size: requests whose pictures are in memory together.
+        batch_size: requests whose pictures are in memory together; not used where several questions are in flight.
+        max_concurrency: how many questions the model can work on at once. With more than one, candidates are asked
+            about by themselves and ahead, see :func:`rm.ahead.ask_ahead`.
         shown: the references that a request shows, in their order; all of the case's by default.
     """
 
@@ -62,14 +66,21 @@ class Shell:
     answer: Callable[[Sequence[Asked]], list[Outcome]]
     question_id: Callable[[JudgeRequest], str | None] = lambda _: None
     batch_size: int = 64
+    max_concurrency: int = 1
     shown: Callable[[JudgeRequest], Sequence[Reference]] = lambda request: request.case.references
 
     def judge(self, requests: Sequence[JudgeRequest]) -> list[Verdict]:
         """Return one verdict per request, in order."""
-        verdicts: list[Verdict] = []
-        for start in range(0, len(requests), self.batch_size):
-            verdicts += self._batch(requests[start : start + self.batch_size])
-        return verdicts
+        batches: list[Sequence[JudgeRequest]]
+        if self.max_concurrency > 1:
+            batches = [list(group) for _, group in groupby(requests, key=_candidate)]
+        else:
+            batches = [requests[start : start + self.batch_size] for start in range(0, len(requests), self.batch_size)]
+        if len(batches) < 2 or self.max_concurrency == 1:
+            return [verdict for batch in batches for verdict in self._batch(batch)]
+        questions = len(requests) / len(batches)
+        asked = ask_ahead(self._batch, batches, max_concurrency=self.max_concurrency, questions=questions)
+        return [verdict for verdicts in asked for verdict in verdicts]
 
     def _batch(self, requests: Sequence[JudgeRequest]) -> list[Verdict]:
         loaded: dict[_Shown, Pictures | NoPictures] = {}
@@ -112,6 +123,10 @@ class Shell:
             seconds=outcome.seconds,
             served_by=outcome.served_by,
         )
+
+
+def _candidate(request: JudgeRequest) -> tuple[object, ...]:
+    return request.root, request.case.id, request.candidate.generator, request.candidate.seed, request.image
 
 
 def read_reply(reply: Reply, reader: Callable[..., Parsed[T]]) -> Parsed[T]:

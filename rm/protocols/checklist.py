@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from functools import cached_property
+from typing import Protocol
 
 from gnomon.hashing import stable_hash
 from gnomon.records import Question, Verdict
@@ -109,6 +110,11 @@ class ChecklistJudge:
         self.parameters = parameters or GenerationParameters()
         self.name, self.metrics, self.batch_size = name or f"checklist ({vlm.name})", self.checklist.ids, batch_size
 
+    @property
+    def max_concurrency(self) -> int:
+        """How many questions the model can work on at once."""
+        return self.vlm.max_concurrency
+
     @cached_property
     def fingerprint(self) -> str:
         """Hash of model, form, questions and sampling."""
@@ -118,9 +124,7 @@ class ChecklistJudge:
 
     def judge(self, requests: Sequence[JudgeRequest]) -> list[Verdict]:
         """Return one verdict per request, in order."""
-        return checklist_shell(self.fingerprint, self.checklist, self.form, self._answer, self.batch_size).judge(
-            requests
-        )
+        return checklist_shell(self, self._answer).judge(requests)
 
     def _answer(self, asked: Sequence[Asked]) -> list[Outcome]:
         replies = self.vlm.generate(build_all(asked, self.checklist, self.form), self.parameters)
@@ -139,19 +143,28 @@ def build_all(asked: Sequence[Asked], checklist: Checklist, form: ChecklistForm)
     ]
 
 
-def checklist_shell(
-    fingerprint: str,
-    checklist: Checklist,
-    form: ChecklistForm,
-    answer: Callable[[Sequence[Asked]], list[Outcome]],
-    batch_size: int,
-) -> Shell:
-    """Return what turns requests about questions into verdicts."""
+class _QuestionJudge(Protocol):
+    """A judge of questions."""
+
+    checklist: Checklist
+    form: ChecklistForm
+    batch_size: int
+
+    @property
+    def fingerprint(self) -> str: ...
+
+    @property
+    def max_concurrency(self) -> int: ...
+
+
+def checklist_shell(judge: _QuestionJudge, answer: Callable[[Sequence[Asked]], list[Outcome]]) -> Shell:
+    """Return what turns requests to a judge of questions into verdicts."""
     return Shell(
-        fingerprint,
-        problem=checklist.problem,
-        prompt_hash=lambda request: form.prompt_hash(checklist.get(request)),
+        judge.fingerprint,
+        problem=judge.checklist.problem,
+        prompt_hash=lambda request: judge.form.prompt_hash(judge.checklist.get(request)),
         answer=answer,
         question_id=lambda request: request.metric,
-        batch_size=batch_size,
+        batch_size=judge.batch_size,
+        max_concurrency=judge.max_concurrency,
     )

@@ -9,6 +9,7 @@ from pathlib import Path
 
 from gnomon.hashing import stable_hash
 from gnomon.records import Label, Reference, Status, Text
+from rm.ahead import ask_ahead
 from rm.judge import all_served
 from rm.pictures import NoPictures, Pictures, load_pictures
 from rm.protocols.asking import READING_VERSION, raw_text, read_reply
@@ -111,7 +112,7 @@ class PairwiseJudge:
         parameters: how replies are drawn.
         language: of the texts and the instruction.
         name: for people.
-        batch_size: pairs whose pictures are in memory together.
+        batch_size: pairs whose pictures are in memory together; not used where several questions are in flight.
     """
 
     def __init__(
@@ -130,6 +131,11 @@ class PairwiseJudge:
         self.questions = {metric: PairwiseQuestion(metric, language) for metric in self.metrics}
         self._hashes = {metric: question.prompt_hash for metric, question in self.questions.items()}
 
+    @property
+    def max_concurrency(self) -> int:
+        """How many questions the model can work on at once."""
+        return self.vlm.max_concurrency
+
     @cached_property
     def fingerprint(self) -> str:
         """Hash of model, questions and sampling."""
@@ -138,10 +144,13 @@ class PairwiseJudge:
 
     def compare(self, requests: Sequence[PairwiseRequest]) -> list[PairwiseOutcome]:
         """Return one outcome per request, in order; never raises for one bad item."""
-        outcomes: list[PairwiseOutcome] = []
-        for start in range(0, len(requests), self.batch_size):
-            outcomes += self._batch(requests[start : start + self.batch_size])
-        return outcomes
+        if self.max_concurrency > 1:
+            return list(ask_ahead(self._one, requests, max_concurrency=self.max_concurrency, questions=2))
+        batches = [requests[start : start + self.batch_size] for start in range(0, len(requests), self.batch_size)]
+        return [outcome for batch in batches for outcome in self._batch(batch)]
+
+    def _one(self, request: PairwiseRequest) -> PairwiseOutcome:
+        return self._batch([request])[0]
 
     def _batch(self, requests: Sequence[PairwiseRequest]) -> list[PairwiseOutcome]:
         prepared = [self._prepare(request) for request in requests]

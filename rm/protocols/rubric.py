@@ -128,6 +128,11 @@ class RubricJudge:
         self.rubrics = {metric: Rubric(metric, Scale(*scale), language, FORMS[rubrics]) for metric in self.metrics}
         self._hashes = {metric: rubric.prompt_hash for metric, rubric in self.rubrics.items()}
 
+    @property
+    def max_concurrency(self) -> int:
+        """How many questions the model can work on at once."""
+        return self.vlm.max_concurrency
+
     @cached_property
     def fingerprint(self) -> str:
         """Hash of model, questions and sampling."""
@@ -150,7 +155,7 @@ class RubricJudge:
 
     def judge(self, requests: Sequence[JudgeRequest]) -> list[Verdict]:
         """Return one verdict per request, in order."""
-        return _shell(self.fingerprint, self._hashes, self._answer, self.batch_size).judge(requests)
+        return _shell(self, self._hashes, self._answer).judge(requests)
 
     def _answer(self, asked: Sequence[Asked]) -> list[Outcome]:
         rubrics = [self.rubrics[item.request.metric] for item in asked]
@@ -181,15 +186,18 @@ def seeded(parameters: GenerationParameters, number: int) -> GenerationParameter
 
 
 def _shell(
-    fingerprint: str, hashes: Mapping[str, str], answer: Callable[[Sequence[Asked]], list[Outcome]], batch_size: int
+    judge: RubricJudge | ExpectedScoreJudge,
+    hashes: Mapping[str, str],
+    answer: Callable[[Sequence[Asked]], list[Outcome]],
 ) -> Shell:
     """Return what both judges put around their question; `hashes` are those of the prompts by metric."""
     return Shell(
-        fingerprint,
+        judge.fingerprint,
         problem=lambda request: unknown_metric(request, list(hashes)),
         prompt_hash=lambda request: hashes[request.metric],
         answer=answer,
-        batch_size=batch_size,
+        batch_size=judge.batch_size,
+        max_concurrency=judge.max_concurrency,
     )
 
 
@@ -247,6 +255,11 @@ class ExpectedScoreJudge:
         }
         self._hashes = {metric: rubric.prompt_hash for metric, rubric in self.rubrics.items()}
 
+    @property
+    def max_concurrency(self) -> int:
+        """How many questions the model can work on at once."""
+        return self.vlm.max_concurrency
+
     @cached_property
     def fingerprint(self) -> str:
         """Hash of model, questions and choices."""
@@ -255,7 +268,7 @@ class ExpectedScoreJudge:
 
     def judge(self, requests: Sequence[JudgeRequest]) -> list[Verdict]:
         """Return one verdict per request, in order."""
-        return _shell(self.fingerprint, self._hashes, self._answer, self.batch_size).judge(requests)
+        return _shell(self, self._hashes, self._answer).judge(requests)
 
     def _answer(self, asked: Sequence[Asked]) -> list[Outcome]:
         conversations = [

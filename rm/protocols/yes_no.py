@@ -53,6 +53,11 @@ class YesNoJudge:
         check_spellings([*self.yes, *self.no])
         self.name, self.metrics, self.batch_size = name or f"yes or no ({vlm.name})", self.checklist.ids, batch_size
 
+    @property
+    def max_concurrency(self) -> int:
+        """How many questions the model can work on at once."""
+        return self.vlm.max_concurrency
+
     @cached_property
     def fingerprint(self) -> str:
         """Hash of model, form, questions and spellings."""
@@ -62,9 +67,7 @@ class YesNoJudge:
 
     def judge(self, requests: Sequence[JudgeRequest]) -> list[Verdict]:
         """Return one verdict per request, in order."""
-        return checklist_shell(self.fingerprint, self.checklist, self.form, self._answer, self.batch_size).judge(
-            requests
-        )
+        return checklist_shell(self, self._answer).judge(requests)
 
     def _answer(self, asked: Sequence[Asked]) -> list[Outcome]:
         choices = [*self.yes, *self.no]

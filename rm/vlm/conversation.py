@@ -120,9 +120,15 @@ class VLM(Protocol):
 
     Attributes:
         name: for people.
+        max_concurrency: how many questions it can work on at once when several threads ask; 1 for a model in this
+            process, which is asked by one thread.
     """
 
     name: str
+
+    @property
+    def max_concurrency(self) -> int:
+        """See the class."""
 
     @property
     def fingerprint(self) -> str:

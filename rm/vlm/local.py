@@ -56,6 +56,7 @@ class LocalVLM:
         name: for people.
         batch_size: conversations (or suffixes of a shared prefix) per forward.
         share_prefixes: whether `choose` lets conversations on the same pictures read them once.
+        max_concurrency: 1; see :class:`rm.vlm.conversation.VLM`.
 
     Args:
         model: a folder, or a name on the hub.
@@ -70,6 +71,8 @@ class LocalVLM:
     Raises:
         UserError: when model or adapter is missing or does not fit, or the adapter does nothing.
     """
+
+    max_concurrency = 1
 
     def __init__(
         self,

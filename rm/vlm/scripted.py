@@ -22,7 +22,10 @@ class ScriptedVLM:
 
     Attributes:
         name: for people.
+        max_concurrency: 1; see :class:`rm.vlm.conversation.VLM`.
     """
+
+    max_concurrency = 1
 
     def __init__(
         self,

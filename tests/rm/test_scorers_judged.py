@@ -22,6 +22,7 @@ class BrightnessVLM:
     """Scores a picture by how bright it is, and prefers the brighter one, or always the first."""
 
     name = "brightness"
+    max_concurrency = 1
 
     def __init__(self, *, always_first: bool = False) -> None:
         self.always_first = always_first

@@ -28,6 +28,7 @@ class ListedVLM:
     offered: list[Sequence[str]] = field(default_factory=list)
     name: str = "listed"
     fingerprint: str = "listed"
+    max_concurrency: int = 1
 
     def generate(self, conversations: Sequence[Conversation], parameters: GenerationParameters) -> list[Reply]:
         self.asked += conversations
