@@ -7,7 +7,9 @@ machine. Every line ends with its target and whether it is met.
 * going on with a run of 10,000 generated and judged items where nothing is left to do: seconds for each step.
 * the summary of 100,000 verdicts (20,000 items in 36 tasks, five metrics): seconds, and memory beyond what the imports
   take, in a process of its own.
-* a judge behind a server that takes 200 ms an answer, 64 requests in flight: its throughput over the ideal one.
+* a judge behind a server that takes 200 ms an answer, 64 requests in flight: 1,920 questions, one about each picture,
+  in the batches of `gnomon bench judge`. The ideal time (30 waves of 200 ms) over that of the whole step, which opens
+  the run, loads pictures, builds requests, reads replies and writes verdicts; what it imports was imported before.
 """
 
 from __future__ import annotations
@@ -37,7 +39,7 @@ from rm.judge import JudgeRequest
 
 METRICS = ("instruction_following", "world_awareness", "region_consistency", "identity_consistency", "visual_quality")
 TASKS = 36
-LATENCY, IN_FLIGHT, ASKED = 0.2, 64, 640
+LATENCY, IN_FLIGHT, WAVES = 0.2, 64, 30
 
 
 class InstantJudge:
@@ -222,18 +224,18 @@ def measure_api(folder: Path) -> None:
     from rm.protocols.rubric import RubricJudge
     from rm.vlm.api import ApiVLM
 
-    run = make_run(folder, ASKED)
+    run = make_run(folder, WAVES * IN_FLIGHT)
     with subprocess.Popen([sys.executable, __file__, "--serve"], stdout=subprocess.PIPE, text=True) as server:
         assert server.stdout is not None
         address = f"http://127.0.0.1:{int(server.stdout.readline())}/v1"
         vlm = ApiVLM(model="slow", base_url=address, max_concurrency=IN_FLIGHT)
-        judge(run, RubricJudge(vlm, metrics=["visual_quality"], name="first"), batch_size=ASKED)  # imports what is used
-        asked = RubricJudge(vlm, metrics=["overall"], batch_size=ASKED)
+        first = make_run(folder / "first", IN_FLIGHT)
+        judge(first, RubricJudge(vlm, metrics=["overall"]))  # imports what is used
         start = time.perf_counter()
-        judge(run, asked, batch_size=ASKED)
+        judge(run, RubricJudge(vlm, metrics=["overall"]))
         seconds = time.perf_counter() - start
         server.terminate()
-    ideal = ASKED / IN_FLIGHT * LATENCY
+    ideal = WAVES * LATENCY
     say(
         f"throughput of {IN_FLIGHT} requests in flight at 200 ms over the ideal",
         ideal / seconds,
