@@ -24,6 +24,7 @@ from tests.distributed.launcher import Zygote, strategy_flags
 from tests.rm.vlm.server import Answer, ChatServer, KeptBusy, Request, Script, completion, error, texts
 
 METRICS = ("overall", "visual_quality")
+FOUR = (*METRICS, "instruction_awareness", "visual_consistency")
 NUM_CASES = 30
 Serve = Callable[..., ChatServer]
 
@@ -65,9 +66,14 @@ def scored(request: Request, answer: Answer) -> Answer:
     return answer
 
 
-def rubric(server: ChatServer, max_concurrency: int, kind: type[RubricJudge] = RubricJudge) -> RubricJudge:
+def rubric(
+    server: ChatServer,
+    max_concurrency: int,
+    kind: type[RubricJudge] = RubricJudge,
+    metrics: tuple[str, ...] = METRICS,
+) -> RubricJudge:
     vlm = ApiVLM(model="tiny", base_url=server.url, backoff=0.01, max_concurrency=max_concurrency)
-    return kind(vlm, metrics=METRICS)
+    return kind(vlm, metrics=metrics)
 
 
 def verdicts_of(run: Path) -> list[Verdict]:
@@ -98,21 +104,19 @@ def test_the_verdicts_are_those_of_one_question_at_a_time_and_no_place_is_left_f
     serve: Serve, run: Path, tmp_path: Path, batch_size: int
 ) -> None:
     shutil.copytree(run, tmp_path / "one")
-    asked = 2 * (NUM_CASES - 1)
+    asked = len(FOUR) * (NUM_CASES - 1)
     script = KeptBusy(most=5, total=asked)
     server = serve(script)
-    busy = judge(run, rubric(server, 5), batch_size=batch_size)
+    busy = judge(run, rubric(server, 5, metrics=FOUR), batch_size=batch_size)
     assert (script.stalled, script.most_inside, len(server.requests)) == (False, 5, asked)
     assert not threads_left()
 
-    slow = rubric(server, 1)
     script.stalled = True  # nobody waits for others any more
-    judge(tmp_path / "one", slow, batch_size=batch_size)
-    addresses = {verdict.status for verdict in verdicts_of(run)}
-    assert addresses == {"ok", "missing_output"}
+    judge(tmp_path / "one", rubric(server, 1, metrics=FOUR), batch_size=batch_size)
+    assert {verdict.status for verdict in verdicts_of(run)} == {"ok", "missing_output"}
     assert verdicts_of(run) == verdicts_of(tmp_path / "one")
     assert [(verdict.case_id, verdict.metric) for verdict in verdicts_of(run)] == [
-        (candidate.case_id, metric) for candidate in busy.candidates() for metric in METRICS
+        (candidate.case_id, metric) for candidate in busy.candidates() for metric in FOUR
     ]
 
 

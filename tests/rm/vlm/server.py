@@ -31,34 +31,36 @@ Script = Callable[[int, Request], Answer]
 
 
 class KeptBusy:
-    """Answers only while `most` requests are in flight, or no more are to come; every fortieth takes ten times as long.
+    """Answers only while `most` requests are in flight, or no more are to come.
 
-    So a client that leaves a place free while it has something to ask gets no answer any more, and `stalled` says so.
-    How fast anything is does not matter.
+    Every twentieth takes as long as ten times as many others as there are in flight. A client that leaves a place free
+    while it has something to ask gets no answer any more, and `stalled` says so; how fast anything is does not matter.
     """
 
     def __init__(self, most: int, total: int) -> None:
         self.most, self.total = most, total
         self.changed = threading.Condition()
-        self.arrived = self.inside = self.passed = self.most_inside = 0
+        self.arrived = self.passed = self.most_inside = 0
+        self.inside: set[tuple[int, int]] = set()  # when each is to be answered, in answers, and its number
         self.stalled = False
 
     def __call__(self, number: int, request: Request) -> Answer:
         with self.changed:
             self.arrived += 1
-            self.inside += 1
-            self.most_inside = max(self.most_inside, self.inside)
-            earliest = self.passed + (10 * self.most if number % 40 == 0 else 0)
+            turn = self.passed + (10 * self.most if number % 20 == 0 else 0), number
+            self.inside.add(turn)
+            self.most_inside = max(self.most_inside, len(self.inside))
             self.changed.notify_all()
-            self.stalled |= not self.changed.wait_for(lambda: self._may_pass(earliest), timeout=20)
-            self.inside -= 1
+            if not self.changed.wait_for(lambda: self._may_pass(turn), timeout=20):
+                self.stalled = True
+            self.inside.remove(turn)
             self.passed += 1
             self.changed.notify_all()
         return Answer()
 
-    def _may_pass(self, earliest: int) -> bool:
-        busy = self.inside == self.most and self.passed >= earliest
-        return busy or self.arrived == self.total or self.stalled
+    def _may_pass(self, turn: tuple[int, int]) -> bool:
+        next_of_all = len(self.inside) == self.most and turn == min(self.inside)
+        return next_of_all or self.arrived == self.total or self.stalled
 
 
 def texts(request: Request) -> list[str]:
