@@ -20,6 +20,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 
 from pydantic import BaseModel, ConfigDict, ValidationError
@@ -28,6 +29,7 @@ from bench.generators import CONTENT_HASH, file_stem
 from bench.results import Item
 from gnomon.datasets import dataset_hash, dataset_stamp, read_records
 from gnomon.errors import UserError
+from gnomon.files import last_change
 from gnomon.hashing import stable_hash
 from gnomon.jsonl import Model
 from gnomon.records import Candidate, Case, Status, Verdict
@@ -99,6 +101,18 @@ class JudgeFile(BaseModel):
     metrics: list[str]
 
 
+def last_look(run: Path) -> int:
+    """Return when the pictures of a run were last known to be as they are recorded, in ns; 0 where there is no record.
+
+    What did not change since, by :func:`gnomon.files.last_change`, need not be opened: to decode all pictures of a
+    benchmark takes minutes.
+    """
+    try:
+        return last_change(run / CANDIDATES)
+    except FileNotFoundError:
+        return 0
+
+
 @dataclass(frozen=True)
 class BenchRun:
     """A benchmark run as it lies on the disk, read without opening it for writing.
@@ -148,6 +162,11 @@ class BenchRun:
             cases=cases,
             items=items_of(list(cases.values()), manifest.seed, settings.config.repeats),
         )
+
+    @cached_property
+    def looked_at(self) -> int:
+        """When this object first needed to know it, see :func:`last_look`."""
+        return last_look(self.path)
 
     @property
     def identity(self) -> str:

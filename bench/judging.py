@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from pathlib import Path
 
 from bench.benchmarks import benchmark_of
 from bench.folder import BenchRun, needs_work
@@ -37,7 +36,7 @@ def open_questions(
         if verdict is None:
             return list(wanted)
         if needs_work(verdict):
-            failure = _failure(run.path, candidate)
+            failure = _failure(run, candidate)
             if _without_judge(run, judge, (candidate, metric), listed, failure) != verdict:
                 waiting.append((candidate, metric))
     return waiting
@@ -57,7 +56,7 @@ def judge_batch(run: BenchRun, judge: Judge, wanted: Sequence[Question], listed:
         ValueError: when the judge answers something else than it was asked.
     """
     candidates = {(candidate.case_id, candidate.seed): candidate for candidate, _ in wanted}
-    failures = {item: _failure(run.path, candidate) for item, candidate in candidates.items()}
+    failures = {item: _failure(run, candidate) for item, candidate in candidates.items()}
     verdicts = [
         _without_judge(run, judge, question, listed, failures[question[0].case_id, question[0].seed])
         for question in wanted
@@ -132,11 +131,11 @@ def _without_judge(
     )
 
 
-def _failure(path: Path, candidate: Candidate) -> _Failure | None:
+def _failure(run: BenchRun, candidate: Candidate) -> _Failure | None:
     """Return why there is no picture of a candidate that could be judged."""
     if candidate.status != "ok":
         return candidate.status, candidate.sampling.get("reason")
     if candidate.path is None:
         return "missing_output", None
-    failure = picture_failure(path, candidate)
+    failure = picture_failure(run.path, candidate, run.looked_at)
     return None if failure is None else (failure.status, failure.reason)

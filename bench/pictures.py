@@ -6,7 +6,7 @@ import os
 from collections.abc import Mapping
 from pathlib import Path
 
-from bench.folder import CANDIDATES, image_path
+from bench.folder import CANDIDATES, image_path, last_look
 from bench.generators import CONTENT_HASH, Failure
 from bench.results import Item
 from gnomon.datasets import resolve
@@ -17,7 +17,7 @@ from gnomon.records import Candidate
 _WAY_OUT = "`gnomon bench generate` makes it again"
 
 
-def picture_failure(run: Path, candidate: Candidate) -> Failure | None:
+def picture_failure(run: Path, candidate: Candidate, looked_at: int) -> Failure | None:
     """Return why the picture of a candidate cannot be judged; None where it can.
 
     A picture with other pixels than those that the candidate was recorded with is none of this run.
@@ -25,6 +25,7 @@ def picture_failure(run: Path, candidate: Candidate) -> Failure | None:
     Args:
         run: the run folder.
         candidate: one that was made (`path` is not None).
+        looked_at: see :func:`bench.folder.last_look`.
     """
     assert candidate.path is not None, "a candidate that failed has no picture to look for"
     try:
@@ -32,6 +33,8 @@ def picture_failure(run: Path, candidate: Candidate) -> Failure | None:
         if not file.is_file():
             return Failure("missing_output", f"no file {candidate.path}; {_WAY_OUT}")
         made = candidate.sampling.get(CONTENT_HASH)
+        if made is not None and last_change(file) < looked_at:  # in the same tick of the clock it may be either
+            return None
         if made not in (None, content_hash(load_image(file))):
             return Failure("unreadable_image", f"{candidate.path} is not the picture that was made; {_WAY_OUT}")
     except (UnreadableImageError, OSError) as error:  # OSError: a folder that may not be entered
@@ -42,9 +45,7 @@ def picture_failure(run: Path, candidate: Candidate) -> Failure | None:
 def remove_lost(run: Path, known: Mapping[Item, Candidate]) -> set[Item]:
     """Return the items whose picture is gone, or is damaged or another one; what stands in its place is deleted.
 
-    Deleted, because a file that is not there is seen whenever a run goes on. The others are opened only where they
-    changed after the last candidate was recorded or :func:`note_look`: to decode those of a whole benchmark takes
-    minutes.
+    Deleted, because a file that is not there is seen whenever a run goes on.
 
     Args:
         run: the run folder, held by this process.
@@ -54,19 +55,12 @@ def remove_lost(run: Path, known: Mapping[Item, Candidate]) -> set[Item]:
         UserError: where a file cannot be deleted.
     """
     lost = set()
-    looked_at = last_change(run / CANDIDATES) if known else 0
+    looked_at = last_look(run)
     for item, candidate in known.items():
-        if candidate.path is None:
-            continue
-        file = run / image_path(item)
-        try:
-            is_older = last_change(file) < looked_at  # in the same tick of the clock it may be either
-        except OSError:
-            lost.add(item)
-            continue
-        if not is_older and picture_failure(run, candidate) is not None:
+        if candidate.path is not None and picture_failure(run, candidate, looked_at) is not None:
+            file = run / image_path(item)
             with writing(file):
-                file.unlink()
+                file.unlink(missing_ok=True)
             lost.add(item)
     return lost
 

@@ -8,6 +8,7 @@ import threading
 from collections import deque
 from collections.abc import Callable, Generator, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from itertools import islice
 from typing import Generic, TypeVar
 
 from rm.background import Calls
@@ -54,40 +55,37 @@ class _Ahead(Generic[_Element, _Value]):
     def __init__(self, ask: Callable[[_Element], _Value], elements: Sequence[_Element], window: int) -> None:
         self.ask, self.elements, self.window = ask, elements, window
         self.calls = Calls()
-        # Elements begin below this place; an error lowers it, taking moves it on.
-        self.changed = threading.Condition()
-        self.taken, self.end = 0, len(elements)
+        self._lock = threading.Lock()
+        self.end = len(elements)  # elements begin below this place; an error lowers it
 
     def values(self, threads: int) -> Generator[_Value, None, None]:
         """Yield the values in order; an error ends it once the values before are out."""
         if not threads:
             return
         pool = ThreadPoolExecutor(threads, thread_name_prefix="gnomon-ahead", initializer=self.calls.join)
+        places = iter(range(len(self.elements)))
         try:
             with self.calls.as_part():
-                waiting = deque(pool.submit(self._one, place) for place in range(len(self.elements)))
+                waiting = deque(pool.submit(self._one, place) for place in islice(places, self.window))
                 while waiting:
                     yield waiting.popleft().result()
-                    with self.changed:
-                        self.taken += 1
-                        self.changed.notify_all()
+                    # One for one: threads that waited for their turn would all be woken by each value that is taken.
+                    waiting.extend(pool.submit(self._one, place) for place in islice(places, 1))
         finally:
             self._end_before(0)
             self.calls.give_up()
             pool.shutdown(cancel_futures=True)
 
     def _one(self, place: int) -> _Value:
-        with self.changed:
-            self.changed.wait_for(lambda: place >= self.end or place < self.taken + self.window)
-            if place >= self.end:
-                raise asyncio.CancelledError
         try:
-            return self.ask(self.elements[place])
+            with self.calls.turn():
+                if place >= self.end:
+                    raise asyncio.CancelledError
+                return self.ask(self.elements[place])
         except BaseException:
             self._end_before(place)
             raise
 
     def _end_before(self, place: int) -> None:
-        with self.changed:
+        with self._lock:
             self.end = min(self.end, place)
-            self.changed.notify_all()

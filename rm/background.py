@@ -18,6 +18,8 @@ from typing import Any, Generic, TypeVar
 
 _Value = TypeVar("_Value")
 
+_MOST_AT_WORK = 1
+"""Threads of one :class:`Calls` that work while others wait; the interpreter runs no more at a time anyway."""
 _ENDING_SECONDS = 5.0
 """How long what was given up may take to close its connections; after that nobody waits for it."""
 
@@ -25,10 +27,13 @@ _ENDING_SECONDS = 5.0
 class Calls:
     """What several threads wait for, to be given up together; also a part of what its maker's thread waits for.
 
-    Each of the threads says that it belongs here by :meth:`join`.
+    Each of the threads says that it belongs here by :meth:`join`, and works in its :meth:`turn`. Only a few are at work
+    at the same time: dozens that are woken by answers at once would spend their time on passing the interpreter's lock
+    around. While one waits for an answer, another has its turn.
     """
 
     def __init__(self) -> None:
+        self._turns = threading.Semaphore(_MOST_AT_WORK)
         self._lock = threading.Lock()
         self._is_over = False
         self._cancels: set[Callable[[], None]] = set()
@@ -38,6 +43,21 @@ class Calls:
         """Make what the current thread waits for from now on a part of this."""
         _CALLS.set(self)
 
+    @contextmanager
+    def turn(self) -> Iterator[None]:
+        """Be one of the few threads that are at work."""
+        with self._turns:
+            yield
+
+    @contextmanager
+    def _away(self) -> Iterator[None]:
+        """Let another thread have this one's turn."""
+        self._turns.release()
+        try:
+            yield
+        finally:
+            self._turns.acquire()
+
     def give_up(self) -> None:
         """Cancel what is waited for, and whatever would be from now on: it raises :class:`asyncio.CancelledError`."""
         with self._lock:
@@ -45,6 +65,16 @@ class Calls:
             cancels = list(self._cancels)
         for cancel in cancels:
             cancel()
+
+    @contextmanager
+    def waiting(self, cancel: Callable[[], None]) -> Iterator[None]:
+        """Wait inside the context for what `cancel` cancels, in the midst of a :meth:`turn`.
+
+        Raises:
+            asyncio.CancelledError: when this was given up before.
+        """
+        with self.including(cancel), self._away():
+            yield
 
     @contextmanager
     def including(self, cancel: Callable[[], None]) -> Iterator[None]:
@@ -197,7 +227,7 @@ def run_to_end(coroutine: Coroutine[Any, Any, _Value]) -> _Value:
     call = _Call(coroutine, loop)
     calls = _CALLS.get()
     try:
-        with nullcontext() if calls is None else calls.including(call.cancel):
+        with nullcontext() if calls is None else calls.waiting(call.cancel):
             call.start()
             return call.result()
     except BaseException:
