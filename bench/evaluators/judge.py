@@ -31,6 +31,9 @@ from gnomon.training import interruptible
 from rm.ahead import ask_ahead
 from rm.judge import Judge
 
+_SELDOM = 50_000
+"""New objects after which the interpreter looks for cycles while a judge is asked ahead."""
+
 
 class JudgeEvaluator(LightningModule):
     """Asks a judge what is open, and hands the verdicts that are news to the first rank.
@@ -53,6 +56,7 @@ class JudgeEvaluator(LightningModule):
         self.run, self.judge, self.known, self.record = run, judge, known, record
         # Of the whole dataset: what a case is asked must not hang on which others were selected.
         self.listed = {metric for case in read_cases(run.root) for metric in case.metrics}
+        self.thresholds = gc.get_threshold()
         self.ahead: Generator[list[Verdict], None, None] | None = None
         self.unused = Parameter(zeros(1), requires_grad=False)  # some strategies take no module without weights
 
@@ -77,8 +81,9 @@ class JudgeEvaluator(LightningModule):
         max_concurrency = getattr(self.judge, "max_concurrency", 1)
         if max_concurrency > 1:
             # What has been imported by now stays. Looking through it again and again for what may be freed takes a
-            # third of the time of everything that a request costs here.
+            # third of the time of everything that a request costs here, and through what is in flight a tenth.
             gc.freeze()
+            gc.set_threshold(_SELDOM, *self.thresholds[1:])
             self.ahead = ask_ahead(
                 lambda candidate: self.forward([candidate]),
                 [candidate for batch in batches for candidate in batch],
@@ -90,6 +95,7 @@ class JudgeEvaluator(LightningModule):
         """Stop asking ahead."""
         if self.ahead is not None:
             self.ahead.close()
+            gc.set_threshold(*self.thresholds)
             gc.unfreeze()
 
     def _judged(self, batch: Sequence[Candidate]) -> list[Verdict]:
