@@ -1,0 +1,155 @@
+"""What an edit changed, pixel by pixel, and in which colour: tolerant to compression, small shifts and re-rendering.
+
+A pixel counts as changed when its brightness or its colour lies outside the range of its source's neighbourhood by more
+than a tolerance. Edges that moved by a pixel, soft scaling and the noise of JPEG stay inside that range; a line, a fill
+or another digit does not. Colour is looked at in half the resolution, as JPEG keeps it: thin coloured strokes lose it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from PIL import Image
+
+Colour = tuple[int, int, int]
+Mask = NDArray[np.bool_]
+
+BRIGHTNESS_TOLERANCE = 48
+COLOUR_TOLERANCE = 20
+"""Levels out of 255 by which Y, or Cb and Cr, may leave the range of the source."""
+LEAST_SATURATION = 25
+"""Distance from grey, in levels of Cb and Cr, of a pixel that counts as marked."""
+HUE_TOLERANCE = 30
+"""Degrees in the plane of Cb and Cr between a marker's hue and that of a pixel that counts as marked."""
+MOST_OTHER = 0.25
+"""Share of the picture that may change in other colours than the markers'; beyond it is another picture."""
+MOST_STRETCH = 0.02
+"""Relative difference of aspect ratios up to which an edited picture is scaled to its source's size."""
+
+
+class UnreadableEditError(ValueError):
+    """An edited picture that cannot be held against its source; the text says why."""
+
+
+@dataclass(frozen=True)
+class Change:
+    """What an edit did.
+
+    Attributes:
+        marked: pixels that changed to a marker's colour, bool `[height, width]` by the marker's name.
+        other: pixels that changed in another way, bool `[height, width]`; those at the very edge of marked ones, where
+            colours mix, are left out.
+    """
+
+    marked: Mapping[str, Mask]
+    other: Mask
+
+
+def find_change(source: Image.Image, edited: Image.Image, markers: Mapping[str, Colour]) -> Change:
+    """Compare an edited picture with its source.
+
+    Args:
+        source: RGB, with an even number of pixels per side.
+        edited: RGB; is scaled to the source's size where it has the same shape.
+        markers: colours that marks are drawn in, by name.
+
+    Raises:
+        UnreadableEditError: for a picture of another shape, and for one that shows something else.
+    """
+    reach = neighbourhood(min(source.size))
+    before, after = _Planes.of(source), _Planes.of(_fitted(edited, source))
+    brightness = _outside(before.brightness, after.brightness, reach, BRIGHTNESS_TOLERANCE)
+    colours = _outside(before.colour, after.colour, -(-reach // before.scale), COLOUR_TOLERANCE)
+    colour: Mask = np.logical_or.reduce(colours, axis=2)
+    marked = {name: _enlarged(mask, before.scale) for name, mask in _marked(after.colour, colour, markers).items()}
+    anything: Mask = np.logical_or.reduce(list(marked.values()))
+    other = (brightness | _enlarged(colour, before.scale)) & ~widen(anything, reach + 1)
+    if (share := float(other.mean())) > MOST_OTHER:
+        raise UnreadableEditError(f"{share:.0%} of the picture changed in other ways than by marks; it is another one")
+    return Change(marked, other)
+
+
+def neighbourhood(resolution: int) -> int:
+    """Return by how many pixels content may move without counting as changed."""
+    return max(1, round(resolution / 256))
+
+
+def widen(mask: Mask, reach: int) -> Mask:
+    """Add all pixels within `reach` rows and columns of the mask's."""
+    return _extreme(mask, reach, np.logical_or)
+
+
+@dataclass(frozen=True)
+class _Planes:
+    """A picture as brightness `[height, width]` and colour `[height / scale, width / scale, 2]` (Cb, Cr), uint8."""
+
+    brightness: NDArray[np.uint8]
+    colour: NDArray[np.uint8]
+    scale: int
+
+    @classmethod
+    def of(cls, image: Image.Image) -> _Planes:
+        """Convert an RGB picture; a small one, whose marks are thin, keeps its colours in full."""
+        scale = 2 if min(image.size) >= 256 else 1
+        brightness, *colours = image.convert("YCbCr").split()
+        return cls(np.asarray(brightness), np.stack([np.asarray(c.reduce(scale)) for c in colours], axis=2), scale)
+
+
+def _enlarged(mask: Mask, scale: int) -> Mask:
+    return mask if scale == 1 else mask.repeat(scale, axis=0).repeat(scale, axis=1)
+
+
+def _fitted(edited: Image.Image, source: Image.Image) -> Image.Image:
+    if edited.size == source.size:
+        return edited
+    stretch = (edited.width / edited.height) / (source.width / source.height)
+    if abs(stretch - 1) > MOST_STRETCH:
+        raise UnreadableEditError(
+            f"expected the shape of the source, {source.width} x {source.height}, got {edited.width} x {edited.height}"
+        )
+    return edited.resize(source.size, Image.Resampling.LANCZOS)
+
+
+def _outside(before: NDArray[np.uint8], after: NDArray[np.uint8], reach: int, tolerance: int) -> Mask:
+    low = np.maximum(_extreme(before, reach, np.minimum), tolerance) - np.uint8(tolerance)
+    high = np.minimum(_extreme(before, reach, np.maximum), 255 - tolerance) + np.uint8(tolerance)
+    outside: Mask = (after < low) | (after > high)
+    return outside
+
+
+def _extreme(values: NDArray[Any], reach: int, function: np.ufunc) -> NDArray[Any]:
+    """Return the least or largest value of every pixel's square neighbourhood, `[height, width, ...]`."""
+    for axis in (0, 1):
+        result = values.copy()
+        along, out = np.moveaxis(values, axis, 0), np.moveaxis(result, axis, 0)
+        for step in range(1, reach + 1):
+            function(out[step:], along[:-step], out=out[step:])
+            function(out[:-step], along[step:], out=out[:-step])
+        values = result
+    return values
+
+
+def _marked(colour: NDArray[np.uint8], changed: Mask, markers: Mapping[str, Colour]) -> dict[str, Mask]:
+    """Give every changed pixel of a clear colour to the marker of the nearest hue, where that is near enough."""
+    names = list(markers)
+    swatches = Image.new("RGB", (len(names), 1))
+    swatches.putdata([markers[name] for name in names])
+    wanted = _hue(np.asarray(swatches.convert("YCbCr"))[0, :, 1:])
+    pixels = colour[changed]
+    apart = np.abs(np.angle(_hue(pixels)[:, None] / wanted, deg=True))
+    near = (apart.min(axis=1) <= HUE_TOLERANCE) & (np.abs(_hue(pixels)) >= LEAST_SATURATION)
+    masks = {}
+    for number, name in enumerate(names):
+        masks[name] = np.zeros_like(changed)
+        masks[name][changed] = near & (apart.argmin(axis=1) == number)
+    return masks
+
+
+def _hue(pixels: NDArray[np.uint8]) -> NDArray[np.complex64]:
+    """Return Cb and Cr `[..., 2]` as one number in the complex plane, grey at 0."""
+    from_grey = pixels.astype(np.float32) - 128
+    return (from_grey[..., 0] + 1j * from_grey[..., 1]).astype(np.complex64)

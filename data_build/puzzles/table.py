@@ -1,0 +1,17 @@
+"""All puzzles, by task."""
+
+from __future__ import annotations
+
+from data_build.puzzles.maximum_bonus import MaximumBonus
+from data_build.puzzles.maximum_submatrix import MaximumSubmatrix
+from data_build.puzzles.optimal_path import OptimalPath
+from data_build.puzzles.puzzle import AnyPuzzle
+
+PUZZLES: dict[str, type[AnyPuzzle]] = {
+    puzzle.task: puzzle
+    for puzzle in (
+        MaximumBonus,
+        MaximumSubmatrix,
+        OptimalPath,
+    )
+}
