@@ -20,7 +20,7 @@ MARGIN = 1 / 16
 """Of the picture's side, on each side of the grid."""
 INNER = 0.2
 """Share of a cell's side that is left out on each side when marks are looked for."""
-LEAST_MARK = 0.08
+LEAST_MARK = 0.1
 """Share of a cell's inner part that a mark covers at least: a thin line, a ring or a fill."""
 MOST_OTHER = 0.04
 """Share of a cell's inner part that may change in other colours: less than another digit."""

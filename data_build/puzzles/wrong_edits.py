@@ -73,12 +73,12 @@ def _marks(source: Image.Image, target: Image.Image) -> tuple[Image.Image, tuple
 
 
 def _mostly_erased(source: Image.Image, target: Image.Image) -> Image.Image:
-    """Return a target of whose marks, along their longer way, only the first two fifths are left."""
+    """Return a target of whose marks, along their longer way, only the first three tenths are left."""
     left, top, right, bottom = _marks(source, target)[1]
     if right - left > bottom - top:
-        left += round((right - left) * 0.4)
+        left += round((right - left) * 0.3)
     else:
-        top += round((bottom - top) * 0.4)
+        top += round((bottom - top) * 0.3)
     spoilt = target.copy()
     spoilt.paste(source.crop((left, top, right, bottom)), (left, top))
     return spoilt
