@@ -154,6 +154,48 @@ def build_pairs_from_edits(*, source: Path, out: Path, seed: int = 0, licence: s
     )
 
 
+def build_avr(
+    *,
+    out: Path,
+    task: str | list[str] = "all",
+    num: PositiveInt = 48,
+    split: Literal["train", "validation", "test"] = "test",
+    seed: int = 0,
+    resolution: PositiveInt = 512,
+    settings: dict[str, dict[str, Any]] | None = None,
+) -> None:
+    """Draw Edit-Compass' algorithmic puzzles, each with exactly one best answer, which `gnomon data verify` knows.
+
+    Args:
+        out: dataset folder to write; run again to go on after a stop.
+        task: one puzzle, or a list; all by default.
+        num: how many cases of each.
+        split: which split they are from; check with `gnomon data validate --against` that two share no picture.
+        seed: of everything that is drawn.
+        resolution: pixels per side.
+        settings: settings by puzzle, such as {optimal_path: {sizes: [4, 4]}}; those of the paper by default.
+    """
+    from data_build.puzzles.build import build_puzzles
+    from data_build.puzzles.table import PUZZLES
+
+    tasks = list(PUZZLES) if task == "all" else [task] if isinstance(task, str) else task
+    cases = build_puzzles(out, tasks=tasks, num=num, seed=seed, split=split, resolution=resolution, settings=settings)
+    print(f"{len(cases)} cases in {out}")
+
+
+def verify(*, cases: Path, images: Path, out: Path | None = None) -> None:
+    """Say of edited pictures of puzzles whether they are correct, valid but not optimal, invalid or unreadable.
+
+    Args:
+        cases: dataset folder that `gnomon data build avr` wrote.
+        images: folder with a picture under each case's id.
+        out: file for one JSON line a case: id, value, reason.
+    """
+    from data_build.puzzles.folder import verify_folder
+
+    print(verify_folder(cases, images, out))
+
+
 def train_tabletop(
     model: Literal["editor", "judge"], *, out: Path, num_steps: PositiveInt | None = None, seed: int = 0
 ) -> None:
@@ -185,4 +227,5 @@ def train_tabletop(
 BUILDERS: dict[str, Callable[..., Any] | type | dict[str, Any]] = {
     "tabletop": build_tabletop,
     "pairs-from-edits": build_pairs_from_edits,
+    "avr": build_avr,
 }

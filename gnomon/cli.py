@@ -53,6 +53,7 @@ COMMANDS: dict[tuple[str, ...], Command] = {
         "data_build.cli:import_dataset", "import a public set: gnomon data import NAME ...", takes_argv=True
     ),
     ("data", "validate"): Command("data_build.cli:validate", "check a dataset folder, every picture included"),
+    ("data", "verify"): Command("data_build.cli:verify", "verify edited pictures of puzzles, by no judge"),
     ("data", "sample-preferences"): Command(
         "data_build.preferences_cli:sample_preferences", "sample candidates of a generator and label pairs of them"
     ),

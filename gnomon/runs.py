@@ -278,10 +278,7 @@ def _refuse_foreign_folder(folder: Path) -> None:
         raise UserError(f"expected a folder for the run, {folder} is a file; choose another --out")
     if not folder.is_dir() or (folder / MANIFEST).exists():
         return
-    ours = (_LOCK, MANIFEST)  # the manifest too: another process may have written it since
-    strangers = sorted(
-        item.name for item in folder.iterdir() if item.name not in ours and not item.name.endswith(TEMPORARY_SUFFIX)
-    )
+    strangers = _strangers(folder)  # without the manifest: another process may have written it since
     if strangers:
         shown = ", ".join(strangers[:3]) + (", ..." if len(strangers) > 3 else "")
         raise UserError(
@@ -323,6 +320,8 @@ def _adopt(folder: Path, manifest: Manifest) -> Manifest | None:
         _refuse_foreign_folder(folder)
     else:
         different = differences(old, manifest)
+        if different and _left_nothing(folder, old):
+            return None
         if different:
             raise UserError(
                 f"{folder} holds another run, which differs in {'; '.join(different)}. "
@@ -332,6 +331,20 @@ def _adopt(folder: Path, manifest: Manifest) -> Manifest | None:
     for file in sorted(folder.glob("*.jsonl")):
         mend_tail(file)
     return old
+
+
+def _left_nothing(folder: Path, manifest: Manifest) -> bool:
+    """Return whether no step of a run ever finished or wrote a file, so that a mended config may take its folder."""
+    finished = any(start.status == "finished" for start in manifest.starts)
+    return not finished and not _strangers(folder)
+
+
+def _strangers(folder: Path) -> list[str]:
+    """Return the names in a folder beside those that every run writes."""
+    ours = (_LOCK, MANIFEST)
+    return sorted(
+        item.name for item in folder.iterdir() if item.name not in ours and not item.name.endswith(TEMPORARY_SUFFIX)
+    )
 
 
 def _remove_leftovers(folder: Path) -> None:

@@ -21,6 +21,8 @@ Mask = NDArray[np.bool_]
 BRIGHTNESS_TOLERANCE = 48
 COLOUR_TOLERANCE = 20
 """Levels out of 255 by which Y, or Cb and Cr, may leave the range of the source."""
+GONE_TOLERANCE = 110
+"""Levels of Y by which the source may leave the range of the edited picture."""
 LEAST_SATURATION = 25
 """Distance from grey, in levels of Cb and Cr, of a pixel that counts as marked."""
 HUE_TOLERANCE = 30
@@ -62,11 +64,16 @@ def find_change(source: Image.Image, edited: Image.Image, markers: Mapping[str, 
     """
     reach = neighbourhood(min(source.size))
     before, after = _Planes.of(source), _Planes.of(_fitted(edited, source))
-    brightness = _outside(before.brightness, after.brightness, reach, BRIGHTNESS_TOLERANCE)
-    colours = _outside(before.colour, after.colour, -(-reach // before.scale), COLOUR_TOLERANCE)
-    colour: Mask = np.logical_or.reduce(colours, axis=2)
+    brightness = _different(before.brightness, after.brightness, reach, BRIGHTNESS_TOLERANCE)
+    blue, red = (
+        _outside(*planes, -(-reach // before.scale), COLOUR_TOLERANCE)
+        for planes in zip(before.colour, after.colour, strict=True)
+    )
+    colour = blue | red
     marked = {name: _enlarged(mask, before.scale) for name, mask in _marked(after.colour, colour, markers).items()}
-    anything: Mask = np.logical_or.reduce(list(marked.values()))
+    anything = np.zeros(before.brightness.shape, dtype=bool)
+    for mask in marked.values():
+        anything |= mask
     other = (brightness | _enlarged(colour, before.scale)) & ~widen(anything, reach + 1)
     if (share := float(other.mean())) > MOST_OTHER:
         raise UnreadableEditError(f"{share:.0%} of the picture changed in other ways than by marks; it is another one")
@@ -85,18 +92,18 @@ def widen(mask: Mask, reach: int) -> Mask:
 
 @dataclass(frozen=True)
 class _Planes:
-    """A picture as brightness `[height, width]` and colour `[height / scale, width / scale, 2]` (Cb, Cr), uint8."""
+    """A picture as brightness (Y) `[height, width]` and colour (Cb, Cr) `[height / scale, width / scale]`, uint8."""
 
     brightness: NDArray[np.uint8]
-    colour: NDArray[np.uint8]
+    colour: tuple[NDArray[np.uint8], NDArray[np.uint8]]
     scale: int
 
     @classmethod
     def of(cls, image: Image.Image) -> _Planes:
         """Convert an RGB picture; a small one, whose marks are thin, keeps its colours in full."""
         scale = 2 if min(image.size) >= 256 else 1
-        brightness, *colours = image.convert("YCbCr").split()
-        return cls(np.asarray(brightness), np.stack([np.asarray(c.reduce(scale)) for c in colours], axis=2), scale)
+        brightness, blue, red = image.convert("YCbCr").split()
+        return cls(np.asarray(brightness), (np.asarray(blue.reduce(scale)), np.asarray(red.reduce(scale))), scale)
 
 
 def _enlarged(mask: Mask, scale: int) -> Mask:
@@ -114,6 +121,11 @@ def _fitted(edited: Image.Image, source: Image.Image) -> Image.Image:
     return edited.resize(source.size, Image.Resampling.LANCZOS)
 
 
+def _different(before: NDArray[np.uint8], after: NDArray[np.uint8], reach: int, tolerance: int) -> Mask:
+    """Return where something came or went; thin strokes that a blur made fainter have not gone."""
+    return _outside(before, after, reach, tolerance) | _outside(after, before, reach, GONE_TOLERANCE)
+
+
 def _outside(before: NDArray[np.uint8], after: NDArray[np.uint8], reach: int, tolerance: int) -> Mask:
     low = np.maximum(_extreme(before, reach, np.minimum), tolerance) - np.uint8(tolerance)
     high = np.minimum(_extreme(before, reach, np.maximum), 255 - tolerance) + np.uint8(tolerance)
@@ -122,10 +134,10 @@ def _outside(before: NDArray[np.uint8], after: NDArray[np.uint8], reach: int, to
 
 
 def _extreme(values: NDArray[Any], reach: int, function: np.ufunc) -> NDArray[Any]:
-    """Return the least or largest value of every pixel's square neighbourhood, `[height, width, ...]`."""
+    """Return the least or largest value of every pixel's square neighbourhood, `[height, width]`."""
     for axis in (0, 1):
         result = values.copy()
-        along, out = np.moveaxis(values, axis, 0), np.moveaxis(result, axis, 0)
+        along, out = (values, result) if axis == 0 else (values.T, result.T)
         for step in range(1, reach + 1):
             function(out[step:], along[:-step], out=out[step:])
             function(out[:-step], along[step:], out=out[:-step])
@@ -133,15 +145,17 @@ def _extreme(values: NDArray[Any], reach: int, function: np.ufunc) -> NDArray[An
     return values
 
 
-def _marked(colour: NDArray[np.uint8], changed: Mask, markers: Mapping[str, Colour]) -> dict[str, Mask]:
+def _marked(
+    colour: tuple[NDArray[np.uint8], NDArray[np.uint8]], changed: Mask, markers: Mapping[str, Colour]
+) -> dict[str, Mask]:
     """Give every changed pixel of a clear colour to the marker of the nearest hue, where that is near enough."""
     names = list(markers)
     swatches = Image.new("RGB", (len(names), 1))
     swatches.putdata([markers[name] for name in names])
-    wanted = _hue(np.asarray(swatches.convert("YCbCr"))[0, :, 1:])
-    pixels = colour[changed]
-    apart = np.abs(np.angle(_hue(pixels)[:, None] / wanted, deg=True))
-    near = (apart.min(axis=1) <= HUE_TOLERANCE) & (np.abs(_hue(pixels)) >= LEAST_SATURATION)
+    wanted = _from_grey(*np.moveaxis(np.asarray(swatches.convert("YCbCr"))[0, :, 1:], 1, 0))
+    pixels = _from_grey(colour[0][changed], colour[1][changed])
+    apart = np.abs(np.angle(pixels[:, None] / wanted, deg=True))
+    near = (apart.min(axis=1) <= HUE_TOLERANCE) & (np.abs(pixels) >= LEAST_SATURATION)
     masks = {}
     for number, name in enumerate(names):
         masks[name] = np.zeros_like(changed)
@@ -149,7 +163,6 @@ def _marked(colour: NDArray[np.uint8], changed: Mask, markers: Mapping[str, Colo
     return masks
 
 
-def _hue(pixels: NDArray[np.uint8]) -> NDArray[np.complex64]:
-    """Return Cb and Cr `[..., 2]` as one number in the complex plane, grey at 0."""
-    from_grey = pixels.astype(np.float32) - 128
-    return (from_grey[..., 0] + 1j * from_grey[..., 1]).astype(np.complex64)
+def _from_grey(blue: NDArray[np.uint8], red: NDArray[np.uint8]) -> NDArray[np.complex64]:
+    """Return Cb and Cr as one number in the complex plane, grey at 0: its angle is the hue."""
+    return (blue.astype(np.float32) - 128 + 1j * (red.astype(np.float32) - 128)).astype(np.complex64)

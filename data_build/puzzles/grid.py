@@ -23,7 +23,10 @@ INNER = 0.2
 LEAST_MARK = 0.1
 """Share of a cell's inner part that a mark covers at least: a thin line, a ring or a fill."""
 MOST_OTHER = 0.04
-"""Share of a cell's inner part that may change in other colours: less than another digit."""
+"""Share of a cell's inner part that may change in other colours. A digit that is gone is more, and so are most
+others in its place; one of nearly the same strokes (8 for 3), or a small one, may pass."""
+LEAST_LINE = 0.05
+"""The same where answers are lines, which only begin and end in some cells."""
 LINE_COLOUR: Colour = (90, 90, 90)
 YELLOW: Colour = (255, 225, 40)
 RED: Colour = (220, 30, 40)
@@ -158,9 +161,9 @@ def share(mask: Mask, box: tuple[int, int, int, int]) -> float:
     return float(np.count_nonzero(inside)) / max(1, inside.size)
 
 
-def marked_cells(mask: Mask, layout: Layout) -> frozenset[Cell]:
-    """Return the cells whose inner part is marked."""
-    return frozenset(cell for cell in layout.cells() if share(mask, layout.box(cell, inset=INNER)) >= LEAST_MARK)
+def marked_cells(mask: Mask, layout: Layout, *, least: float = LEAST_MARK) -> frozenset[Cell]:
+    """Return the cells of whose inner part a share of `least` is marked."""
+    return frozenset(cell for cell in layout.cells() if share(mask, layout.box(cell, inset=INNER)) >= least)
 
 
 def refuse_other_changes(change: Change, layout: Layout) -> None:

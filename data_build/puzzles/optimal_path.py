@@ -17,6 +17,7 @@ from PIL import Image, ImageDraw
 
 from data_build.puzzles.changes import Change, Colour
 from data_build.puzzles.grid import (
+    LEAST_LINE,
     RED,
     Cell,
     Layout,
@@ -101,7 +102,8 @@ class OptimalPath:
             draw_line(image, layout, answer, colour or RED)
         for cell, letter in ((instance.start, "S"), (instance.end, "E")):
             x, y, radius = *layout.centre(cell), layout.side * 0.3
-            ImageDraw.Draw(image).ellipse((x - radius, y - radius, x + radius, y + radius), "white", "black")
+            rim = max(1, resolution // 170)  # wide enough to outlast a blur
+            ImageDraw.Draw(image).ellipse((x - radius, y - radius, x + radius, y + radius), "white", "black", rim)
             draw_text(image, (x, y), letter, layout.side * 0.45, (0, 0, 0))
         return image
 
@@ -132,7 +134,7 @@ class OptimalPath:
         refuse_other_changes(change, layout)
         mask = change.marked["red"]
         # The ends' discs may be drawn over the line.
-        cells = marked_cells(mask, layout)
+        cells = marked_cells(mask, layout, least=LEAST_LINE)
         if not cells - {instance.start, instance.end}:
             raise InvalidEditError("no red line is drawn")
         cells |= {instance.start, instance.end}

@@ -14,8 +14,8 @@ from gnomon.errors import UserError
 from gnomon.images import to_rgb
 from gnomon.records import Case, Record
 
-PUZZLE = "puzzle"
-"""Where in `Case.meta` the instance is."""
+PUZZLE, TARGET = "puzzle", "target"
+"""Where in `Case.meta` the instance is, and the path of the picture with the answer."""
 
 
 def verify(case: Case, source: Image.Image, edited: Image.Image) -> Outcome:
@@ -58,10 +58,14 @@ def puzzle_of(case: Case) -> tuple[AnyPuzzle, Record]:
 def verify_instance(puzzle: AnyPuzzle, instance: Any, source: Image.Image, edited: Image.Image) -> Outcome:
     """Return what an edited picture of an instance is worth."""
     try:
-        change = find_change(to_rgb(source), to_rgb(edited), puzzle.markers(instance))
+        change = find_change(_rgb(source), _rgb(edited), puzzle.markers(instance))
         answer = puzzle.read(instance, change)
     except UnreadableEditError as error:
         return Outcome("unreadable", str(error))
     except InvalidEditError as error:
         return Outcome("invalid", str(error))
     return puzzle.check(instance, answer)
+
+
+def _rgb(image: Image.Image) -> Image.Image:
+    return image if image.mode == "RGB" else to_rgb(image)

@@ -116,6 +116,34 @@ def test_an_error_s_text_is_kept_without_secrets(tmp_path: Path) -> None:
     assert "abcdefgh" not in error
 
 
+def fail_after_a_file(run: RunFolder) -> None:
+    run.write_json("results.json", {})
+    (run.path / "results.json").open("x")
+
+
+def test_a_run_that_left_nothing_makes_way_for_a_mended_config(tmp_path: Path) -> None:
+    arguments: dict[str, Any] = {"command": "bench judge", "seed": 0}
+    with pytest.raises(ZeroDivisionError), RunFolder.open(tmp_path, config={"steps": 0}, **arguments):
+        _ = 1 / 0
+    with pytest.raises(FileExistsError), RunFolder.open(tmp_path, config={"steps": 1}, **arguments) as run:
+        fail_after_a_file(run)
+    found = manifest_of(tmp_path)
+    assert (found["config"], found["num_starts"]) == ({"steps": 1}, 1)
+    with (
+        pytest.raises(UserError, match="holds another run"),
+        RunFolder.open(tmp_path, config={"steps": 2}, **arguments),
+    ):
+        pass
+
+
+def test_a_run_that_finished_keeps_its_folder_even_where_it_left_nothing(tmp_path: Path) -> None:
+    with start(tmp_path):
+        pass
+    arguments: dict[str, Any] = {"command": "bench judge", "seed": 0}
+    with pytest.raises(UserError, match="holds another run"), RunFolder.open(tmp_path, config={"a": 9}, **arguments):
+        pass
+
+
 def test_an_error_and_ctrl_c_are_told_apart_and_pass_through(tmp_path: Path) -> None:
     with pytest.raises(ZeroDivisionError), start(tmp_path / "run"):
         _ = 1 / 0
