@@ -162,6 +162,7 @@ def build_avr(
     split: Literal["train", "validation", "test"] = "test",
     seed: int = 0,
     resolution: PositiveInt = 512,
+    words: Path | None = None,
     settings: dict[str, dict[str, Any]] | None = None,
 ) -> None:
     """Draw Edit-Compass' algorithmic puzzles, each with exactly one best answer, which `gnomon data verify` knows.
@@ -173,13 +174,16 @@ def build_avr(
         split: which split they are from; check with `gnomon data validate --against` that two share no picture.
         seed: of everything that is drawn.
         resolution: pixels per side.
+        words: text file with one English word a line, for the four puzzles of words; by default those of the package
+            english-words (extra "puzzles").
         settings: settings by puzzle, such as {optimal_path: {sizes: [4, 4]}}; those of the paper by default.
     """
-    from data_build.puzzles.build import build_puzzles
+    from data_build.puzzles.build import build_puzzles, with_words
     from data_build.puzzles.table import PUZZLES
 
     tasks = list(PUZZLES) if task == "all" else [task] if isinstance(task, str) else task
-    cases = build_puzzles(out, tasks=tasks, num=num, seed=seed, split=split, resolution=resolution, settings=settings)
+    chosen = with_words(settings or {}, words)
+    cases = build_puzzles(out, tasks=tasks, num=num, seed=seed, split=split, resolution=resolution, settings=chosen)
     print(f"{len(cases)} cases in {out}")
 
 

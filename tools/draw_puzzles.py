@@ -49,9 +49,7 @@ def _chosen(puzzle: AnyPuzzle, instance: Any, other: Any) -> dict[str, Image.Ima
     edits = wrong_edits(puzzle, instance, other, RESOLUTION, random.Random(0))
     own = puzzle.spoil(instance, random.Random(0))
     source = puzzle.render(instance, RESOLUTION)
-    suboptimal = [
-        kind for kind in own if verify_instance(puzzle, instance, source, edits[kind]).value == "suboptimal"
-    ]
+    suboptimal = [kind for kind in own if verify_instance(puzzle, instance, source, edits[kind]).value == "suboptimal"]
     kinds = [*suboptimal[:1], *(kind for kind in own if kind not in suboptimal), "other_colour"]
     return {kind: edits[kind] for kind in kinds[:NUM_WRONG]}
 

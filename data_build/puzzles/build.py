@@ -13,6 +13,7 @@ from bench.editcompass.cases import METRICS, NAME, OUTCOME
 from data_build.puzzles.puzzle import AnyPuzzle
 from data_build.puzzles.table import PUZZLES
 from data_build.puzzles.verify import PUZZLE, TARGET
+from data_build.puzzles.word_grids import WordGridPuzzle
 from gnomon.datasets import CASES, write_records
 from gnomon.errors import UserError
 from gnomon.hashing import stable_hash, stable_seed
@@ -69,7 +70,8 @@ def build_puzzles(
     puzzles = [make_puzzle(task, (settings or {}).get(task, {})) for task in tasks]
     config = {"tasks": list(tasks), "num": num, "split": split, "resolution": resolution}
     config["settings"] = {puzzle.task: TypeAdapter(type(puzzle)).dump_python(puzzle, mode="json") for puzzle in puzzles}
-    with RunFolder.open(out, command="data build avr", config=config, seed=seed) as run:
+    inputs = {"words": words_hash(puzzles)} if any(isinstance(puzzle, WordGridPuzzle) for puzzle in puzzles) else {}
+    with RunFolder.open(out, command="data build avr", config=config, seed=seed, inputs=inputs) as run:
         # All of them before the first picture: settings that admit too few leave nothing behind.
         numbered = (
             (puzzle, item) for puzzle in puzzles for item in enumerate(draw_instances(puzzle, num, seed, split))
@@ -108,6 +110,24 @@ def draw_instances(puzzle: AnyPuzzle, num: int, seed: int, split: Split) -> Iter
                 f"expected settings of {puzzle.task} that admit {num} different puzzles, found {len(seen)}: none of "
                 f"{MOST_DRAWS} further draws was a new one with exactly one best answer; widen {puzzle}"
             )
+
+
+def with_words(settings: Settings, words: Path | None) -> Settings:
+    """Return settings in which the puzzles of words draw from the file `words`, where they name no other."""
+    if words is None:
+        return settings
+    of_words = [task for task, puzzle in PUZZLES.items() if issubclass(puzzle, WordGridPuzzle)]
+    return {**settings, **{task: {"words": str(words), **settings.get(task, {})} for task in of_words}}
+
+
+def words_hash(puzzles: Sequence[AnyPuzzle]) -> str:
+    """Return a hash of the word lists that puzzles draw from.
+
+    Raises:
+        UserError: for a list that cannot be read, or has no words.
+    """
+    lists = [puzzle.word_list().fingerprint for puzzle in puzzles if isinstance(puzzle, WordGridPuzzle)]
+    return stable_hash(sorted(set(lists)))
 
 
 def make_puzzle(task: str, settings: Mapping[str, Any]) -> AnyPuzzle:

@@ -26,6 +26,7 @@ from data_build.puzzles.grid import (
 )
 from data_build.puzzles.paths import best_monotone_paths, monotone_path, steps
 from data_build.puzzles.puzzle import InvalidEditError, Outcome
+from data_build.puzzles.settings import require_range
 from gnomon.records import Record, Text
 
 START_FILL: Colour = (185, 235, 190)
@@ -53,6 +54,15 @@ class MaximumBonus:
     sizes: tuple[int, int] = (5, 12)
     numbers: tuple[int, int] = (-5, 9)
     least_distance: int = 3
+
+    def __post_init__(self) -> None:
+        """Refuse settings that no grid can have.
+
+        Raises:
+            UserError: names the setting.
+        """
+        require_range("sizes", self.sizes, 2)
+        require_range("numbers", self.numbers, -99, 99)
 
     task = "maximum_bonus"
     instance_class = BonusGrid

@@ -26,6 +26,7 @@ from data_build.puzzles.grid import (
     spoilt_cells,
 )
 from data_build.puzzles.puzzle import Outcome
+from data_build.puzzles.settings import require_range
 from gnomon.records import Record, Text
 
 
@@ -50,6 +51,16 @@ class MaximumSubmatrix:
     sizes: tuple[int, int] = (6, 10)
     numbers: tuple[int, int] = (-9, 9)
     blocks: tuple[int, int] = (2, 4)
+
+    def __post_init__(self) -> None:
+        """Refuse settings that no grid can have.
+
+        Raises:
+            UserError: names the setting.
+        """
+        require_range("sizes", self.sizes, 2)
+        require_range("numbers", self.numbers, -99, 99)
+        require_range("blocks", self.blocks, 1, self.sizes[0] - 1)
 
     task = "maximum_submatrix"
     instance_class = NumberBlock

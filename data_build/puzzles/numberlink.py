@@ -16,6 +16,7 @@ from PIL import Image, ImageDraw
 
 from data_build.puzzles.changes import Change, Colour
 from data_build.puzzles.grid import (
+    LEAST_LINE,
     Cell,
     Layout,
     draw_grid,
@@ -173,7 +174,7 @@ class Numberlink:
         for name, cells in instance.routes.items():
             mask = change.marked[name]
             # Circles may be drawn over the lines; those of other pairs are looked at too, to see what runs into them.
-            marked = marked_cells(mask, layout) | {cells[0], cells[-1]}
+            marked = marked_cells(mask, layout, least=LEAST_LINE) | {cells[0], cells[-1]}
             found = links(mask, layout, marked | frozenset(circles))
             for cell in sorted(frozenset().union(*found) & frozenset(circles)):
                 if circles[cell] != name:

@@ -32,6 +32,8 @@ from data_build.puzzles.grid import (
 )
 from data_build.puzzles.paths import linked_path, steps
 from data_build.puzzles.puzzle import InvalidEditError, Outcome
+from data_build.puzzles.settings import require_range
+from gnomon.errors import UserError
 from gnomon.records import Record, Text
 
 COSTS = {"road": 1, "grass": 3, "water": 8}
@@ -67,6 +69,21 @@ class OptimalPath:
         default_factory=lambda: {"road": 0.4, "grass": 0.25, "water": 0.15, "wall": 0.2}
     )
     least_distance: int | None = None
+
+    def __post_init__(self) -> None:
+        """Refuse settings that no map can have.
+
+        Raises:
+            UserError: names the setting.
+        """
+        require_range("sizes", self.sizes, 2)
+        kinds = (*COSTS, "wall")
+        if (
+            not set(self.shares) <= set(kinds)
+            or min(self.shares.values(), default=0) < 0
+            or not sum(self.shares.values())
+        ):
+            raise UserError(f"expected shares of {', '.join(kinds)}, at least one above 0, got {dict(self.shares)}")
 
     task = "optimal_path"
     instance_class = Terrain
