@@ -11,18 +11,19 @@ from gnomon.errors import UserError
 from gnomon.tracking import LoggerName
 
 
-class _Generator(Protocol):
-    """:class:`bench.generators.Generator` as jsonargparse can check it.
+class AnyGenerator(Protocol):
+    """:class:`bench.generators.Generator` as jsonargparse can check it; for other commands that take one, too.
 
     It compares the annotations of methods for equality, so a generator that promises more than it must would be
     refused; `Any` leaves the names to it and the types to mypy.
     """
 
-    def generate(self, cases: Any, references: Any, seeds: Any) -> Any: ...
+    def generate(self, cases: Any, references: Any, seeds: Any) -> Any:
+        """Return a picture or a failure for every case."""
 
 
 class _Judge(Protocol):
-    """:class:`rm.judge.Judge` as jsonargparse can check it, see :class:`_Generator`."""
+    """:class:`rm.judge.Judge` as jsonargparse can check it, see :class:`AnyGenerator`."""
 
     name: str
     metrics: tuple[str, ...]
@@ -68,7 +69,7 @@ def generate(
     *,
     cases: Path,
     out: Path,
-    generator: _Generator,
+    generator: AnyGenerator,
     name: str,
     seed: int = 0,
     repeats: PositiveInt = 1,

@@ -57,6 +57,15 @@ COMMANDS: dict[tuple[str, ...], Command] = {
     ("data", "sample-preferences"): Command(
         "data_build.preferences_cli:sample_preferences", "sample candidates of a generator and label pairs of them"
     ),
+    ("data", "propose-edits"): Command(
+        "data_build.editcompass.cli:propose_edits", "let models write edit instructions for photographs"
+    ),
+    ("data", "refine-scenarios"): Command(
+        "data_build.editcompass.cli:refine_scenarios", "make the sources of edits from what experts describe"
+    ),
+    ("data", "merge-reviews"): Command(
+        "data_build.editcompass.cli:merge_reviews", "keep what all reviewers approve of, as cases"
+    ),
     ("data", "train-tabletop"): Command(
         "data_build.cli:train_tabletop", "train the tiny models that ship from nothing"
     ),
