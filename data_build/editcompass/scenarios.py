@@ -191,7 +191,7 @@ def refine_scenarios(
     with RunFolder.open(out, command=COMMAND, config=config, seed=seed) as run:
         write_records(run.path / PROBLEMS, problems)
         prompts = _refine(run, vlm, wanted, parameters, batch_size)
-        sources = _generate(run, generator, prompts, seed, batch_size)
+        sources = _generate(run, generator, wanted, prompts, seed, batch_size)
         cases = [case for scenario in usable if (case := _case(scenario, prompts, sources, split)) is not None]
         write_records(run.path / CASES, cases)
         summary = ScenarioSummary(
@@ -259,30 +259,41 @@ def _refine(
 
 
 def _generate(
-    run: RunFolder, generator: Generator, prompts: Mapping[str, RefinedPrompt], seed: int, batch_size: int
+    run: RunFolder,
+    generator: Generator,
+    wanted: Sequence[_Wanted],
+    prompts: Mapping[str, RefinedPrompt],
+    seed: int,
+    batch_size: int,
 ) -> dict[str, Source]:
     """Make the pictures that are missing of those that have a prompt, and return all by picture."""
-    ready = {name: record.prompt for name, record in prompts.items() if record.prompt is not None}
-    cases = [Case(id=name, benchmark=NAME, task="source", instruction=Text(en=text)) for name, text in ready.items()]
+    texts = {item.picture: prompts[item.picture].prompt for item in wanted}
+    ready = {name: text for name, text in texts.items() if text is not None}
     is_folder = isinstance(generator, FolderGenerator)
     if isinstance(generator, FolderGenerator):
-        generator.inspect(cases, [seed])
+        # Of all pictures, so that one whose prompt is still missing is not said to belong to none.
+        generator.inspect([_question(item.picture, item.description) for item in wanted], [seed])
     written = {(record.picture, record.prompt): record for record in run.read(Source, SOURCES)}
-    known = {
-        name: source
-        for name, text in ready.items()
-        if (source := written.get((name, text))) and (source.path is None or (run.path / source.path).exists())
-    }
-    waiting = [case for case in cases if _needs_work(known.get(case.id))]
+    known = {name: written[name, text] for name, text in ready.items() if (name, text) in written}
+    waiting = [name for name in ready if _needs_work(known.get(name)) or not _is_there(run.path, known[name])]
     for batch in track(_batches(waiting, batch_size), "generating sources"):
-        seeds = [seed if is_folder else stable_seed(case.id, seed) for case in batch]
-        outputs = generator.generate(batch, [[] for _ in batch], seeds)
-        for case, noise_seed, output in zip(batch, seeds, outputs, strict=True):
-            source = _record(run.path, case.id, ready[case.id], noise_seed, output)
-            if source != known.get(case.id):
+        seeds = [seed if is_folder else stable_seed(name, seed) for name in batch]
+        outputs = generator.generate([_question(name, ready[name]) for name in batch], [[] for _ in batch], seeds)
+        for name, noise_seed, output in zip(batch, seeds, outputs, strict=True):
+            source = _record(run.path, name, ready[name], noise_seed, output)
+            if source != known.get(name):
                 run.append(source, SOURCES)
-                known[case.id] = source
+                known[name] = source
     return known
+
+
+def _question(name: str, prompt: str) -> Case:
+    """Return a case without references: a picture of a text alone."""
+    return Case(id=name, benchmark=NAME, task="source", instruction=Text(en=prompt))
+
+
+def _is_there(out: Path, source: Source) -> bool:
+    return source.path is None or (out / source.path).exists()
 
 
 def _record(out: Path, name: str, prompt: str, seed: int, output: Image.Image | Failure) -> Source:
