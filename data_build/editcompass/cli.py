@@ -73,8 +73,8 @@ def refine_scenarios(
         seed: of the pictures.
         batch_size: prompts, and pictures, at once.
     """
-    from data_build.editcompass.scenarios import PROBLEMS
-    from data_build.editcompass.scenarios import refine_scenarios as refine
+    from data_build.editcompass.sources import PROBLEMS
+    from data_build.editcompass.sources import refine_scenarios as refine
 
     summary = refine(
         scenarios, out, vlm, generator, parameters=parameters, split=split, seed=seed, batch_size=batch_size

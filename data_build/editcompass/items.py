@@ -8,7 +8,8 @@ from pathlib import Path
 
 from bench.editcompass.cases import NAME
 from bench.placement import nearest
-from data_build.editcompass.proposals import PHOTOS, PROPOSALS, Photo, Proposal
+from data_build.editcompass.photos import PHOTOS, Photo
+from data_build.editcompass.proposals import PROPOSALS, Proposal
 from data_build.editcompass.tasks import metrics_of
 from gnomon.datasets import CASES
 from gnomon.errors import UserError

@@ -10,10 +10,11 @@ In the folder: cases.jsonl with its pictures, decisions.jsonl, problems.jsonl (l
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Literal
 
+from PIL import Image
 from pydantic import Field
 
 from data_build.editcompass.items import Item, Option, read_items
@@ -127,15 +128,10 @@ def merge_reviews(
         for item in track(list(known.values()), "merging reviews"):
             verdict = _reviewed(item, votes, num_reviewers)
             for option in item.options:
-                decision = _chosen(verdict.model_copy(update={"task": option.task}), option, choices)
-                if decision.kept:
-                    case = option.case(decision.proposal)
-                    try:
-                        cases.append(_brought(case.model_copy(update={"split": split}), item.root, run.path))
-                    except (UserError, OSError) as error:
-                        changes = {"kept": False, "reason": "unreadable_picture", "detail": f"{item.where}: {error}"}
-                        decision = decision.model_copy(update=changes)
+                decision, case = _settled(verdict.model_copy(update={"task": option.task}), item, option, choices, run)
                 decisions.append(decision)
+                if case is not None:
+                    cases.append(case.model_copy(update={"split": split}))
         problems = [*votes.problems, *choices.problems]
         write_records(run.path / PROBLEMS, problems)
         write_records(run.path / DECISIONS, decisions)
@@ -202,24 +198,38 @@ def _chosen(verdict: Decision, option: Option, choices: Votes[Selection]) -> Dec
     return verdict.model_copy(update=update | {"kept": False, "reason": reason})
 
 
-def _brought(case: Case, root: Path, out: Path) -> Case:
-    """Copy a case's pictures, named by their pixels, and return the case with their new places."""
-    references = [
-        reference.model_copy(update={"path": _copied(root, reference.path, out, "images")})
-        for reference in case.references
-    ]
-    meta = dict(case.meta)
-    if isinstance(meta.get(TARGET), str):
-        meta[TARGET] = _copied(root, meta[TARGET], out, "targets")
-    return case.model_copy(update={"references": references, "meta": meta})
+def _settled(
+    verdict: Decision, item: Item, option: Option, choices: Votes[Selection], run: RunFolder
+) -> tuple[Decision, Case | None]:
+    """Return the decision about an item in one task and, where it is kept, the case with its pictures in the folder."""
+    decision = _chosen(verdict, option, choices)
+    if not decision.kept:
+        return decision, None
+    case = option.case(decision.proposal)
+    try:
+        pictures = {path: load_image(resolve(item.root, path)) for path in _paths(case)}
+    except (UserError, OSError) as error:  # OSError: a folder that may not be entered
+        update = {"kept": False, "reason": "unreadable_picture", "detail": f"{item.where}: {error}"}
+        return decision.model_copy(update=update), None
+    return decision, _stored(case, pictures, run.path)
 
 
-def _copied(root: Path, path: str, out: Path, folder: str) -> str:
-    picture = load_image(resolve(root, path))
-    copy = f"{folder}/{content_hash(picture)[:32]}.png"
-    if not (out / copy).exists():  # pictures are written whole or not at all
-        save_png(picture, out / copy)
-    return copy
+def _paths(case: Case) -> list[str]:
+    target = case.meta.get(TARGET)
+    return [*(reference.path for reference in case.references), *([target] if isinstance(target, str) else [])]
+
+
+def _stored(case: Case, pictures: Mapping[str, Image.Image], out: Path) -> Case:
+    """Write a case's pictures, named by their pixels, and return the case with their new places."""
+    places = {}
+    for path, picture in pictures.items():
+        folder = "targets" if path == case.meta.get(TARGET) else "images"
+        places[path] = f"{folder}/{content_hash(picture)[:32]}.png"
+        if not (out / places[path]).exists():  # pictures are written whole or not at all
+            save_png(picture, out / places[path])
+    references = [reference.model_copy(update={"path": places[reference.path]}) for reference in case.references]
+    moved = {TARGET: places[case.meta[TARGET]]} if case.meta.get(TARGET) in places else {}
+    return case.model_copy(update={"references": references, "meta": case.meta | moved})
 
 
 def _summary(num_items: int, decisions: Sequence[Decision], problems: Sequence[LineProblem]) -> MergeSummary:

@@ -14,23 +14,22 @@ only for what is missing or failed in a way that may pass (:data:`bench.folder.T
 
 from __future__ import annotations
 
-import os
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict
 from functools import partial
 from pathlib import Path
-from typing import Literal
 
 from pydantic import Field
 
 from bench.folder import TRIED_AGAIN
-from bench.placement import ENDINGS, nearest
+from bench.placement import nearest
+from data_build.editcompass.photos import PHOTOS, Photo, PhotoProblem, picture_files, take_photos
 from data_build.editcompass.questions import ask_for_instructions, read_instructions, texts_hash
 from data_build.editcompass.tasks import PHOTO_TASKS
 from gnomon.datasets import write_records
 from gnomon.errors import UserError
-from gnomon.images import UnreadableImageError, content_hash, load_image, save_png
+from gnomon.images import load_image
 from gnomon.progress import track
 from gnomon.records import Record, Status, Text
 from gnomon.runs import RunFolder
@@ -38,23 +37,13 @@ from rm.protocols.asking import raw_text, read_reply
 from rm.vlm.conversation import VLM, GenerationParameters, Reply
 
 COMMAND = "data propose-edits"
-PHOTOS = "photos.jsonl"
 PROPOSALS = "proposals.jsonl"
 PROBLEMS = "problems.jsonl"
 SUMMARY = "summary.json"
 MAX_TOKENS = 2048
-_PICTURES = (*ENDINGS, ".bmp", ".gif", ".tif", ".tiff")
 
 Key = tuple[str, str, str, int]
 """Photograph, task, model and number."""
-
-
-class Photo(Record):
-    """A photograph: the beginning of the hash of its pixels, where it lies here, and the file that it came from."""
-
-    id: str = Field(min_length=1)
-    path: str
-    file: str
 
 
 class Proposal(Record):
@@ -77,14 +66,6 @@ class Proposal(Record):
     def key(self) -> Key:
         """What it is known by."""
         return (self.photo, self.task, self.model, self.number)
-
-
-class PhotoProblem(Record):
-    """A file that is not used: it cannot be read, or has the pixels of another one."""
-
-    file: str
-    status: Literal["unreadable_image", "duplicate"]
-    message: str
 
 
 class ProposalSummary(Record):
@@ -124,9 +105,7 @@ def propose_edits(
     """
     _check(vlms, tasks, num, batch_size)
     parameters = parameters or GenerationParameters(max_tokens=MAX_TOKENS)
-    files = list(_picture_files(Path(photos)))
-    if not files:
-        raise UserError(f"expected photographs ({', '.join(_PICTURES)}) in {photos}, found none; check --photos")
+    files = picture_files(Path(photos))
     config = {
         "tasks": list(tasks),
         "num": num,
@@ -135,7 +114,7 @@ def propose_edits(
         "texts": texts_hash("propose"),
     }
     with RunFolder.open(out, command=COMMAND, config=config, seed=parameters.seed or 0) as run:
-        found, problems = _take_photos(Path(photos), files, run.path)
+        found, problems = take_photos(Path(photos), files, run.path)
         write_records(run.path / PROBLEMS, problems)
         write_records(run.path / PHOTOS, found)
         if not found:
@@ -173,43 +152,6 @@ def _check(vlms: Sequence[VLM], tasks: Sequence[str], num: int, batch_size: int)
         )
     if num < 1 or batch_size < 1:
         raise UserError(f"expected num and batch_size >= 1, got {num} and {batch_size}")
-
-
-def _picture_files(folder: Path) -> Iterator[Path]:
-    """Yield the files that look like pictures, in order; hidden ones belong to the system.
-
-    Raises:
-        UserError: when there is no such folder.
-    """
-    if not folder.is_dir():
-        raise UserError(f"expected a folder of photographs at {folder}, there is none; check --photos")
-    for parent, folders, files in os.walk(folder):
-        folders[:] = sorted(name for name in folders if not name.startswith("."))
-        for name in sorted(files):
-            if Path(name).suffix.lower() in _PICTURES and not name.startswith("."):
-                yield Path(parent) / name
-
-
-def _take_photos(root: Path, files: Sequence[Path], out: Path) -> tuple[list[Photo], list[PhotoProblem]]:
-    """Copy the photographs: a later step needs them, and where they were made is nobody's business."""
-    found: dict[str, Photo] = {}
-    problems = []
-    for file in track(files, "reading photographs"):
-        name = file.relative_to(root).as_posix()
-        try:
-            picture = load_image(file)
-        except UnreadableImageError as error:
-            problems.append(PhotoProblem(file=name, status="unreadable_image", message=str(error)))
-            continue
-        pixels = content_hash(picture)[:16]
-        if pixels in found:
-            message = f"{name} shows the same as {found[pixels].file}"
-            problems.append(PhotoProblem(file=name, status="duplicate", message=message))
-            continue
-        found[pixels] = Photo(id=pixels, path=f"images/{pixels}.png", file=name)
-        if not (out / found[pixels].path).exists():  # pictures are written whole or not at all
-            save_png(picture, out / found[pixels].path)
-    return list(found.values()), problems
 
 
 def _needs_work(proposal: Proposal | None) -> bool:

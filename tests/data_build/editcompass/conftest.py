@@ -13,6 +13,8 @@ from pathlib import Path
 import pytest
 
 from gnomon.images import save_png
+from gnomon.jsonl import write_records
+from tests.data_build.editcompass.test_scenarios import SCENARIOS
 from tests.data_build.editcompass.writers import noise
 
 
@@ -52,3 +54,10 @@ def kill_when(repository: Path) -> Callable[[str, Callable[[], bool]], None]:
             assert process.wait() == -signal.SIGKILL
 
     return run
+
+
+@pytest.fixture
+def scenarios(tmp_path: Path) -> Path:
+    """A file of three scenarios, one of them with two pictures."""
+    write_records(tmp_path / "scenarios.jsonl", SCENARIOS)
+    return tmp_path / "scenarios.jsonl"

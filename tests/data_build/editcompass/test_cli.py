@@ -5,7 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from data_build.editcompass.proposals import Photo, Proposal
+from data_build.editcompass.photos import Photo
+from data_build.editcompass.proposals import Proposal
 from gnomon.cli import main
 from gnomon.datasets import read_cases
 from gnomon.images import save_png

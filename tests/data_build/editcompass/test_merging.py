@@ -14,9 +14,10 @@ from bench.generators import FolderGenerator
 from bench.validation import validate_cases
 from data_build.editcompass.items import read_items
 from data_build.editcompass.merging import Decision, merge_reviews
-from data_build.editcompass.proposals import Photo, propose_edits
+from data_build.editcompass.photos import Photo
+from data_build.editcompass.proposals import propose_edits
 from data_build.editcompass.reviews import LineProblem
-from data_build.editcompass.scenarios import refine_scenarios
+from data_build.editcompass.sources import refine_scenarios
 from data_build.puzzles.build import build_puzzles
 from data_build.puzzles.verify import verify
 from gnomon.datasets import read_cases, resolve, validate, write_records
@@ -329,3 +330,19 @@ def test_other_reviews_are_another_merge(whole_cases: Path, tmp_path: Path) -> N
 
     with pytest.raises(UserError, match=r"inputs\.reviews and selections"):
         merge_reviews([whole_cases], [reviews], out, num_reviewers=1)
+
+
+def test_a_picture_that_cannot_be_written_stops_the_merge_and_is_no_decision(whole_cases: Path, tmp_path: Path) -> None:
+    reviews, out = tmp_path / "reviews.jsonl", tmp_path / "out"
+    write_records(reviews, by("ann", "c8"))
+    (whole_cases / "images/8.png").unlink()
+    summary = merge_reviews([whole_cases], [reviews], out, num_reviewers=1)
+    assert summary.reasons == {"too_few_reviews": 8, "unreadable_picture": 1}
+
+    save_png(noise(8), whole_cases / "images/8.png")
+    (out / "images").write_text("in the way")
+    with pytest.raises(UserError, match="could not write"):
+        merge_reviews([whole_cases], [reviews], out, num_reviewers=1)
+
+    (out / "images").unlink()
+    assert merge_reviews([whole_cases], [reviews], out, num_reviewers=1).num_kept == 1
