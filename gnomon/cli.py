@@ -139,8 +139,8 @@ def _exit_code(error: BaseException) -> int | None:
             print(error.code, file=sys.stderr)
             return 1
         return error.code or 0
-    if isinstance(error, UserError):
-        print(f"error: {error}", file=sys.stderr)
+    if (known := _user_error(error)) is not None:
+        print(f"error: {known}", file=sys.stderr)
         return 1
     if isinstance(error, BrokenPipeError) and _stdout_is_broken():
         return 141
@@ -153,6 +153,13 @@ def _exit_code(error: BaseException) -> int | None:
         )
         return 1
     return None
+
+
+def _user_error(error: BaseException) -> UserError | None:
+    """Return what a user can mend; jsonargparse wraps what making an object said where it may be left out (`X | None`)."""
+    if isinstance(error, UserError):
+        return error
+    return error.__cause__ if type(error) is ValueError and isinstance(error.__cause__, UserError) else None
 
 
 def _stdout_is_broken() -> bool:

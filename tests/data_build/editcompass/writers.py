@@ -21,6 +21,7 @@ class Writer:
     def __init__(self, name: str = "writer", delay: float = 0.0, broken: str | None = None) -> None:
         self.name, self.delay, self.broken = name, delay, broken
         self.fingerprint = f"writer {name}"
+        self.max_concurrency = 1
         self.num_asked = 0
 
     def generate(self, conversations: Sequence[Conversation], parameters: GenerationParameters) -> list[Reply]:
