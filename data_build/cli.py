@@ -11,6 +11,9 @@ from jsonargparse.typing import PositiveInt
 
 from gnomon.cli import underscored
 
+MOST_PROBLEMS = 20
+"""So many are printed; all are in a file."""
+
 
 def build(argv: list[str]) -> None:
     """Build a dataset folder: `gnomon data build NAME ...`, one subcommand for each of `BUILDERS`.
@@ -198,6 +201,38 @@ def verify(*, cases: Path, images: Path, out: Path | None = None) -> None:
     from data_build.puzzles.folder import verify_folder
 
     print(verify_folder(cases, images, out))
+
+
+def merge_annotations(
+    *,
+    pairs: Path,
+    annotations: list[Path] | Path,
+    out: Path,
+    num_annotators: PositiveInt = 3,
+    num_verifiers: PositiveInt = 5,
+) -> None:
+    """Merge annotations of proposed pairs, in two stages with unanimity, into a comparison folder.
+
+    Args:
+        pairs: folder of `gnomon data sample-preferences --label none`.
+        annotations: folder of *.jsonl files, or a list of files and folders.
+        out: comparison folder to write; run again to go on after a stop.
+        num_annotators: people who label each pair and dimension in stage 1.
+        num_verifiers: other people who confirm it in stage 2.
+    """
+    from data_build.preferences.decisions import MergeSettings
+    from data_build.preferences.merging import PROBLEMS, merge_annotations, problems_of
+
+    done = merge_annotations(pairs, annotations, out, MergeSettings(num_annotators, num_verifiers))
+    for dimension, outcomes in done.outcomes.items():
+        shown = ", ".join(f"{name} {count}" for name, count in outcomes.items() if count)
+        print(f"{dimension}: {shown}")
+    print(f"{done.num_comparisons} comparisons in {out}")
+    problems = problems_of(out)
+    for problem in problems[:MOST_PROBLEMS]:
+        print(f"{problem.file}:{problem.line}: {problem.problem}")
+    if len(problems) > MOST_PROBLEMS:
+        print(f"... and {len(problems) - MOST_PROBLEMS} more in {out / PROBLEMS}")
 
 
 def train_tabletop(

@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, Literal
 
 from jsonargparse.typing import NonNegativeInt, PositiveInt
+
+from data_build.preferences.filters import FilterSettings
+from gnomon.errors import UserError
 
 if TYPE_CHECKING:
     from rl.generator import DiffusersGenerator  # jsonargparse finds it here when the command runs
@@ -15,45 +18,108 @@ def sample_preferences(
     *,
     cases: Path,
     out: Path,
-    generator: DiffusersGenerator,
+    generator: DiffusersGenerator | None = None,
+    label: Literal["oracle", "none"] = "oracle",
     num_candidates: PositiveInt = 8,
     noise_level: float = 0.9,
     window_size: PositiveInt = 3,
     window_first: NonNegativeInt = 0,
     window_last: NonNegativeInt = 2,
-    tie_margin: float = 0.05,
+    tie_margin: float | None = None,
     pairs_per_case: PositiveInt | None = None,
+    pool: list[Path] | Path | None = None,
+    filters: FilterSettings | None = None,
+    dimensions: list[str] | None = None,
+    tasks: list[str] | None = None,
+    max_references: NonNegativeInt | None = None,
     seed: int = 0,
     limit: PositiveInt | None = None,
 ) -> None:
-    """Sample groups of candidates by Flow-SDE, compare them by the tabletop oracle, and write a comparison folder.
+    """Sample groups of candidates by Flow-SDE, and compare them by the tabletop oracle or leave that to annotators.
 
     Args:
-        cases: folder of `gnomon data build tabletop`.
-        out: comparison folder to write; run again to go on after a stop.
-        generator: the editor, with at least `--generator.model`.
+        cases: folder of cases; with the oracle, of `gnomon data build tabletop`.
+        out: folder to write; run again to go on after a stop.
+        generator: the editor, with at least `--generator.model`; may be left out where a pool is given.
+        label: "oracle" writes comparisons; "none" filters candidates and proposes pairs, for any generator and cases.
         num_candidates: candidates per case.
         noise_level: of the SDE.
         window_size: stochastic steps of a trajectory.
         window_first: earliest step at which they start.
         window_last: latest such step.
-        tie_margin: differences of the oracle's scores below it are ties.
-        pairs_per_case: judge at most so many pairs of a case, about a quarter of them ties; all by default.
+        tie_margin: differences of the oracle's scores below it are ties; .05 by default.
+        pairs_per_case: at most so many pairs of a case (of the oracle's, about a quarter are ties); all by default.
+        pool: without the oracle: folder, or list of them, of `gnomon bench generate` or of earlier proposals of the
+            same cases; their candidates join in.
+        filters: without the oracle: which candidates are unclear or near copies.
+        dimensions: without the oracle: in which pairs are to be compared; by default instruction_awareness,
+            visual_consistency and visual_quality.
+        tasks: without the oracle: take only cases of these tasks.
+        max_references: without the oracle: sample nothing of a case with more references.
         seed: of candidates and of the choice of pairs.
         limit: take only the first cases.
     """
-    from data_build.preferences import METRIC_OF, PreferenceSettings
-    from data_build.preferences import sample_preferences as sample
+    sampling: dict[str, Any] = {
+        "num_candidates": num_candidates,
+        "noise_level": noise_level,
+        "window_size": window_size,
+        "window_first": window_first,
+        "window_last": window_last,
+    }
+    without_oracle = {
+        "pool": pool,
+        "filters": filters,
+        "dimensions": dimensions,
+        "tasks": tasks,
+        "max_references": max_references,
+    }
+    if label == "oracle":
+        given = [f"--{name}" for name, value in without_oracle.items() if value is not None]
+        if given:
+            raise UserError(f"{', '.join(given)}: only without the oracle; add --label none, or leave it out")
+        if generator is None:
+            raise UserError("expected a generator whose candidates the oracle compares, got none; give its model")
+        _print_labelled(cases, out, generator, sampling, tie_margin, pairs_per_case, seed, limit)
+        return
+    if tie_margin is not None:
+        raise UserError("--tie_margin: only with the oracle; leave it out with --label none")
+    from data_build.preferences.proposing import ProposalSettings, propose_preferences
+    from data_build.preferences.sampling import SamplingSettings
 
-    settings = PreferenceSettings(
-        num_candidates=num_candidates,
-        noise_level=noise_level,
-        window_size=window_size,
-        window_first=window_first,
-        window_last=window_last,
-        tie_margin=tie_margin,
+    chosen: dict[str, Any] = {"dimensions": tuple(dimensions)} if dimensions is not None else {}
+    settings = ProposalSettings(
+        sampling=SamplingSettings(**sampling),
+        filters=filters or FilterSettings(),
         pairs_per_case=pairs_per_case,
+        max_references=max_references,
+        **chosen,
     )
+    pools = [pool] if isinstance(pool, Path) else pool or []
+    done = propose_preferences(cases, out, generator, settings, pools=pools, tasks=tasks, seed=seed, limit=limit)
+    kept = ", ".join(f"{name} {count}" for name, count in done.num_candidates.items())
+    left_out = ", ".join(f"{reason} {count}" for reason, count in done.left_out.items()) or "none"
+    print(
+        f"{done.num_pairs} pairs of {done.num_cases} cases in {out}; candidates: {kept}; left out: {left_out}; cases "
+        f"without pairs: {done.num_cases_without_pairs}, with too many references: {done.num_not_sampled}"
+    )
+
+
+def _print_labelled(
+    cases: Path,
+    out: Path,
+    generator: DiffusersGenerator,
+    sampling: dict[str, Any],
+    tie_margin: float | None,
+    pairs_per_case: int | None,
+    seed: int,
+    limit: int | None,
+) -> None:
+    """Let the oracle label, and print the counts."""
+    from data_build.preferences.oracle import METRIC_OF, PreferenceSettings
+    from data_build.preferences.oracle import sample_preferences as sample
+
+    margin: dict[str, Any] = {} if tie_margin is None else {"tie_margin": tie_margin}
+    settings = PreferenceSettings(**sampling, **margin, pairs_per_case=pairs_per_case)
     summary = sample(cases, out, generator, settings, seed=seed, limit=limit)
     ties = ", ".join(f"{dimension} {summary.tie_shares[dimension]:.0%}" for dimension in METRIC_OF)
     print(

@@ -55,7 +55,10 @@ COMMANDS: dict[tuple[str, ...], Command] = {
     ("data", "validate"): Command("data_build.cli:validate", "check a dataset folder, every picture included"),
     ("data", "verify"): Command("data_build.cli:verify", "verify edited pictures of puzzles, by no judge"),
     ("data", "sample-preferences"): Command(
-        "data_build.preferences_cli:sample_preferences", "sample candidates of a generator and label pairs of them"
+        "data_build.preferences_cli:sample_preferences", "sample candidates of a generator and propose or label pairs"
+    ),
+    ("data", "merge-annotations"): Command(
+        "data_build.cli:merge_annotations", "merge two-stage annotations of pairs into comparisons"
     ),
     ("data", "propose-edits"): Command(
         "data_build.editcompass.cli:propose_edits", "let models write edit instructions for photographs"

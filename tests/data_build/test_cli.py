@@ -85,6 +85,41 @@ def test_preferences_are_sampled(
     assert run("data", "validate", out) == 0
 
 
+def test_pairs_are_proposed_and_pooled(
+    random_editor: Path, tabletop_cases: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    argv = ("data", "sample-preferences", "--label", "none", "--cases", tabletop_cases, "--filters.noise_floor", 255)
+    sampling = ("--num_candidates", 2, "--window_size", 1, "--limit", 2, "--generator.model", random_editor)
+
+    for name in ("first", "second"):
+        assert run(*argv, *sampling, "--seed", len(name), "--out", tmp_path / name) == 0
+    assert "2 pairs of 2 cases" in capsys.readouterr().out
+    pools = f"[{tmp_path / 'first'},{tmp_path / 'second'}]"
+    dimensions = ("--dimensions", "[visual_quality]", "--limit", 2)
+    assert run(*argv, "--pool", pools, *dimensions, "--out", tmp_path / "pooled") == 0
+    assert "12 pairs of 2 cases" in capsys.readouterr().out
+    assert run(*argv, "--pool", tmp_path / "first", "--limit", 2, "--out", tmp_path / "one") == 0
+    assert "2 pairs of 2 cases" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
+    ("argv", "message"),
+    [
+        (("--pool", "somewhere"), "--pool: only without the oracle"),
+        (("--tasks", "[remove]", "--max_references", "1"), "--tasks, --max_references: only without the oracle"),
+        ((), "got none; give its model"),
+        (("--label", "none", "--tie_margin", "0.1"), "only with the oracle"),
+        (("--label", "none"), "a generator or a pool"),
+        (("--label", "none", "--pool", "nowhere"), "as a pool, got nowhere"),
+    ],
+)
+def test_what_does_not_go_together_is_named(
+    argv: tuple[str, ...], message: str, tabletop_cases: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert run("data", "sample-preferences", "--cases", tabletop_cases, "--out", tmp_path / "out", *argv) == 1
+    assert message in capsys.readouterr().err
+
+
 def test_builders_are_listed(capsys: pytest.CaptureFixture[str]) -> None:
     assert run("data", "list") == 0
     listed = capsys.readouterr().out

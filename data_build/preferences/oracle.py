@@ -1,7 +1,8 @@
 """Comparisons of a generator's own candidates: sampled by Flow-SDE on one instruction, labelled by the tabletop oracle.
 
 A judge that is to steer a generator must tell apart what that generator makes; so its training pairs come from the
-rollout that reinforcement learning uses.
+rollout that reinforcement learning uses. Where no oracle knows the answer, :mod:`data_build.preferences.proposing`
+leaves the labels to annotators.
 """
 
 from __future__ import annotations
@@ -12,21 +13,22 @@ from dataclasses import asdict, dataclass
 from itertools import combinations
 from pathlib import Path
 
-from PIL.Image import Image
-
-from bench.generators import file_stem
+from data_build.preferences.comparisons import comparison_of
+from data_build.preferences.sampling import (
+    SampledCase,
+    SamplingSettings,
+    candidate_path,
+    sampled_cases,
+    write_references,
+)
 from data_build.tabletop.judging import scenes_of, score_case
 from gnomon.datasets import COMPARISONS, dataset_hash, read_cases, write_records
 from gnomon.errors import UserError
 from gnomon.hashing import stable_seed
 from gnomon.images import content_hash, save_png
-from gnomon.progress import track
-from gnomon.records import Case, ComparedImage, Comparison, Judgement, Record, Reference
+from gnomon.records import ComparedImage, Comparison, Judgement, Record
 from gnomon.runs import RunFolder, atomic_write_text
-from rl.data import load_references
 from rl.generator import DiffusersGenerator
-from rl.rollouts import candidate_seeds, sample_group_trajectories
-from rl.samplers import StochasticSampler, sde_window
 
 METRIC_OF = {
     "instruction_awareness": "instruction",
@@ -70,48 +72,24 @@ class PreferenceSummary(Record):
 
 
 @dataclass(frozen=True)
-class PreferenceSettings:
-    """What is sampled of each case, and how it is labelled.
+class PreferenceSettings(SamplingSettings):
+    """What is sampled of each case, and how it is labelled. Of equal candidates only the first is kept.
 
     Attributes:
-        num_candidates: candidates per case, at least 2; of equal pictures only the first is kept.
-        noise_level: of the SDE.
-        window_size: neighbouring stochastic steps of a trajectory.
-        window_first: earliest step at which they start.
-        window_last: latest such step; the start is drawn for every few cases, as in training.
         tie_margin: differences of the oracle's scores below it are ties.
         pairs_per_case: judge at most so many pairs of a case, about a quarter of them ties; None for all.
     """
 
-    num_candidates: int = 8
-    noise_level: float = 0.9
-    window_size: int = 3
-    window_first: int = 0
-    window_last: int = 2
     tie_margin: float = 0.05
     pairs_per_case: int | None = None
 
     def __post_init__(self) -> None:
         """Refuse numbers out of range."""
-        if self.num_candidates < 2:
-            raise UserError(f"expected num_candidates >= 2, got {self.num_candidates}")
+        super().__post_init__()
         if self.pairs_per_case is not None and self.pairs_per_case < 1:
             raise UserError(f"expected pairs_per_case >= 1, got {self.pairs_per_case}")
-        if self.tie_margin < 0 or self.noise_level <= 0:
-            raise UserError(
-                f"expected tie_margin >= 0 and noise_level > 0, got {self.tie_margin} and {self.noise_level}"
-            )
-
-    def window(self, seed: int, batch: int, num_steps: int) -> range:
-        """Choose the stochastic steps of a batch.
-
-        Raises:
-            UserError: when they do not fit into the schedule.
-        """
-        try:
-            return sde_window(seed, batch, num_steps, self.window_size, self.window_first, self.window_last)
-        except ValueError as error:
-            raise UserError(str(error)) from error
+        if self.tie_margin < 0:
+            raise UserError(f"expected tie_margin >= 0, got {self.tie_margin}")
 
 
 def sample_preferences(
@@ -152,61 +130,23 @@ def sample_preferences(
     inputs = {"dataset": dataset_hash(cases)}
     with RunFolder.open(out, command="data sample-preferences", config=config, seed=seed, inputs=inputs) as run:
         done = run.done_keys(lambda line: str(line["case_id"]), GROUPS)
-        batches = [chosen[start : start + CASES_AT_ONCE] for start in range(0, len(chosen), CASES_AT_ONCE)]
-        for number, batch in enumerate(track(batches, "sampling candidates")):
-            # A batch that a kill cut short is made again as a whole: a candidate's last bits depend on its neighbours.
-            if done.issuperset(case.id for case in batch):
-                continue
-            references = [load_references(cases, case) for case in batch]
-            window = settings.window(seed, number, generator.num_inference_steps)
-            candidates = _sample(generator, batch, references, window, settings, seed)
-            for case, pictures, images in zip(batch, references, candidates, strict=True):
-                if case.id not in done:
-                    run.append(_write_group(run.path, generator, case, pictures, images, settings, seed), GROUPS)
+        for sampled in sampled_cases(cases, chosen, done, generator, settings, seed, CASES_AT_ONCE):
+            run.append(_write_group(run.path, generator.model, sampled, settings, seed), GROUPS)
         return _finish(run, [case.id for case in chosen], settings)
 
 
-def _sample(
-    generator: DiffusersGenerator,
-    cases: Sequence[Case],
-    references: Sequence[list[Image]],
-    window: range,
-    settings: PreferenceSettings,
-    seed: int,
-) -> list[list[Image]]:
-    """Return the candidates of each case."""
-    count = settings.num_candidates
-    conditioning = generator.condition(cases, references).expand(count)
-    # Other seeds than a training with the same seed uses: the judge should not know the rollouts that it will reward.
-    seeds = candidate_seeds(stable_seed(seed, "preferences"), 0, cases, count)
-    sampler = StochasticSampler("flow_sde", settings.noise_level)
-    images = sample_group_trajectories(generator, conditioning, seeds, window, sampler).images
-    return [images[start : start + count] for start in range(0, len(images), count)]
-
-
-def _write_group(
-    out: Path,
-    generator: DiffusersGenerator,
-    case: Case,
-    references: Sequence[Image],
-    candidates: Sequence[Image],
-    settings: PreferenceSettings,
-    seed: int,
-) -> SampledGroup:
+def _write_group(out: Path, model: str, sampled: SampledCase, settings: PreferenceSettings, seed: int) -> SampledGroup:
     """Write the pictures of one case, label its pairs and return the line about it."""
+    case, candidates = sampled.case, sampled.images
     unique = {content_hash(image): member for member, image in reversed(list(enumerate(candidates)))}
     compared = []
     for member in sorted(unique.values()):
-        path = f"images/{file_stem(case.id)}_{member:02d}.png"
+        path = candidate_path(case, member)
         save_png(candidates[member], out / path)
         metrics = score_case(case, candidates[member])
         scores = {dimension: round(metrics[metric], 6) for dimension, metric in METRIC_OF.items()}
-        compared.append(ComparedImage(path=path, generator=Path(generator.model).name, scores=scores))
-    copies = []
-    for place, (reference, picture) in enumerate(zip(case.references, references, strict=True)):
-        path = f"references/{file_stem(case.id)}_{place}.png"
-        save_png(picture, out / path)
-        copies.append(reference.model_copy(update={"path": path}))
+        compared.append(ComparedImage(path=path, generator=Path(model).name, scores=scores))
+    copies = write_references(out, case, sampled.references)
     rng = random.Random(stable_seed(seed, "pairs", case.id))
     judgements = judge_pairs(
         [image.scores for image in compared], settings.tie_margin, limit=settings.pairs_per_case, rng=rng
@@ -215,24 +155,7 @@ def _write_group(
         case_id=case.id,
         num_candidates=len(candidates),
         num_duplicates=len(candidates) - len(compared),
-        comparison=_comparison(case, copies, compared, judgements) if judgements else None,
-    )
-
-
-def _comparison(
-    case: Case, references: list[Reference], compared: list[ComparedImage], judgements: list[Judgement]
-) -> Comparison:
-    return Comparison(
-        id=case.id,
-        instruction=case.instruction,
-        references=references,
-        candidates=compared,
-        judgements=judgements,
-        group_id=case.id,
-        task=case.task,
-        split=case.split,
-        source="sample-preferences",
-        meta={name: case.meta[name] for name in ("held_out", "combination") if name in case.meta},
+        comparison=comparison_of(case, copies, compared, judgements, "sample-preferences") if judgements else None,
     )
 
 

@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from PIL import Image
 
-from data_build.preferences import (
+from data_build.preferences.oracle import (
     METRIC_OF,
     PreferenceSettings,
     SampledGroup,
@@ -17,6 +17,7 @@ from data_build.preferences import (
     judge_pairs,
     sample_preferences,
 )
+from data_build.preferences.sampling import SampledCase
 from data_build.tabletop.cases import build_cases
 from data_build.tabletop.draw import draw
 from data_build.tabletop.judging import scenes_of, score_case
@@ -120,7 +121,8 @@ def test_equal_pictures_are_dropped_and_counted(
     case = read_cases(tabletop_cases)[0]
     source, target = map(draw, scenes_of(case))
 
-    group = _write_group(tmp_path, generator, case, [source], [target, source, target, target], SETTINGS, seed=0)
+    sampled = SampledCase(case, [source], [target, source, target, target], [0, 1, 2, 3], {})
+    group = _write_group(tmp_path, generator.model, sampled, SETTINGS, seed=0)
 
     assert (group.num_candidates, group.num_duplicates) == (4, 2)
     assert group.comparison is not None
@@ -131,7 +133,8 @@ def test_equal_pictures_are_dropped_and_counted(
         "visual_quality": "tie",
         "overall": "i",
     }
-    alone = _write_group(tmp_path, generator, case, [source], [target, target], SETTINGS, seed=0)
+    sampled = SampledCase(case, [source], [target, target], [0, 1], {})
+    alone = _write_group(tmp_path, generator.model, sampled, SETTINGS, seed=0)
     assert (alone.num_duplicates, alone.comparison) == (1, None)
 
 
