@@ -28,6 +28,7 @@ def sample_preferences(
     tie_margin: float | None = None,
     pairs_per_case: PositiveInt | None = None,
     pool: list[Path] | Path | None = None,
+    name: str | None = None,
     filters: FilterSettings | None = None,
     dimensions: list[str] | None = None,
     tasks: list[str] | None = None,
@@ -51,6 +52,7 @@ def sample_preferences(
         pairs_per_case: at most so many pairs of a case (of the oracle's, about a quarter are ties); all by default.
         pool: without the oracle: folder, or list of them, of `gnomon bench generate` or of earlier proposals of the
             same cases; their candidates join in.
+        name: without the oracle: of the generator, such as a model with its adapter; by default the model's.
         filters: without the oracle: which candidates are unclear or near copies.
         dimensions: without the oracle: in which pairs are to be compared; by default instruction_awareness,
             visual_consistency and visual_quality.
@@ -59,70 +61,57 @@ def sample_preferences(
         seed: of candidates and of the choice of pairs.
         limit: take only the first cases.
     """
-    sampling: dict[str, Any] = {
+    sampling = {
         "num_candidates": num_candidates,
         "noise_level": noise_level,
         "window_size": window_size,
         "window_first": window_first,
         "window_last": window_last,
     }
-    without_oracle = {
-        "pool": pool,
-        "filters": filters,
-        "dimensions": dimensions,
-        "tasks": tasks,
-        "max_references": max_references,
-    }
+    shared = {"cases": cases, "out": out, "generator": generator, "seed": seed, "limit": limit}
+    proposed = {"pool": pool, "name": name, "tasks": tasks, "max_references": max_references}
+    proposed |= {"filters": filters, "dimensions": dimensions}
     if label == "oracle":
-        given = [f"--{name}" for name, value in without_oracle.items() if value is not None]
+        given = [f"--{flag}" for flag, value in proposed.items() if value is not None]
         if given:
             raise UserError(f"{', '.join(given)}: only without the oracle; add --label none, or leave it out")
         if generator is None:
             raise UserError("expected a generator whose candidates the oracle compares, got none; give its model")
-        _print_labelled(cases, out, generator, sampling, tie_margin, pairs_per_case, seed, limit)
-        return
-    if tie_margin is not None:
+        margin = {} if tie_margin is None else {"tie_margin": tie_margin}
+        _label(shared, {**sampling, **margin, "pairs_per_case": pairs_per_case})
+    elif tie_margin is not None:
         raise UserError("--tie_margin: only with the oracle; leave it out with --label none")
+    else:
+        _propose(shared, sampling, {**proposed, "pairs_per_case": pairs_per_case})
+
+
+def _label(shared: dict[str, Any], settings: dict[str, Any]) -> None:
+    """Let the oracle label, and print the counts."""
+    from data_build.preferences.oracle import METRIC_OF, PreferenceSettings, sample_preferences
+
+    summary = sample_preferences(**shared, settings=PreferenceSettings(**settings))
+    ties = ", ".join(f"{dimension} {summary.tie_shares[dimension]:.0%}" for dimension in METRIC_OF)
+    print(
+        f"{summary.num_comparisons} comparisons of {summary.num_cases} cases in {shared['out']}: {summary.num_pairs} "
+        f"pairs, ties in {ties}; {summary.num_duplicates} of {summary.num_candidates} candidates dropped as duplicates"
+    )
+
+
+def _propose(shared: dict[str, Any], sampling: dict[str, Any], given: dict[str, Any]) -> None:
+    """Propose pairs, and print the counts."""
     from data_build.preferences.proposing import ProposalSettings, propose_preferences
     from data_build.preferences.sampling import SamplingSettings
 
-    chosen: dict[str, Any] = {"dimensions": tuple(dimensions)} if dimensions is not None else {}
-    settings = ProposalSettings(
-        sampling=SamplingSettings(**sampling),
-        filters=filters or FilterSettings(),
-        pairs_per_case=pairs_per_case,
-        max_references=max_references,
-        **chosen,
-    )
+    pool, name, tasks = given.pop("pool"), given.pop("name"), given.pop("tasks")
     pools = [pool] if isinstance(pool, Path) else pool or []
-    done = propose_preferences(cases, out, generator, settings, pools=pools, tasks=tasks, seed=seed, limit=limit)
-    kept = ", ".join(f"{name} {count}" for name, count in done.num_candidates.items())
+    chosen = {key: value for key, value in given.items() if value is not None}
+    if "dimensions" in chosen:
+        chosen["dimensions"] = tuple(chosen["dimensions"])
+    settings = ProposalSettings(sampling=SamplingSettings(**sampling), **chosen)
+    done = propose_preferences(**shared, settings=settings, pools=pools, name=name, tasks=tasks)
+    kept = ", ".join(f"{generator} {count}" for generator, count in done.num_candidates.items())
     left_out = ", ".join(f"{reason} {count}" for reason, count in done.left_out.items()) or "none"
     print(
-        f"{done.num_pairs} pairs of {done.num_cases} cases in {out}; candidates: {kept}; left out: {left_out}; cases "
-        f"without pairs: {done.num_cases_without_pairs}, with too many references: {done.num_not_sampled}"
-    )
-
-
-def _print_labelled(
-    cases: Path,
-    out: Path,
-    generator: DiffusersGenerator,
-    sampling: dict[str, Any],
-    tie_margin: float | None,
-    pairs_per_case: int | None,
-    seed: int,
-    limit: int | None,
-) -> None:
-    """Let the oracle label, and print the counts."""
-    from data_build.preferences.oracle import METRIC_OF, PreferenceSettings
-    from data_build.preferences.oracle import sample_preferences as sample
-
-    margin: dict[str, Any] = {} if tie_margin is None else {"tie_margin": tie_margin}
-    settings = PreferenceSettings(**sampling, **margin, pairs_per_case=pairs_per_case)
-    summary = sample(cases, out, generator, settings, seed=seed, limit=limit)
-    ties = ", ".join(f"{dimension} {summary.tie_shares[dimension]:.0%}" for dimension in METRIC_OF)
-    print(
-        f"{summary.num_comparisons} comparisons of {summary.num_cases} cases in {out}: {summary.num_pairs} pairs, "
-        f"ties in {ties}; {summary.num_duplicates} of {summary.num_candidates} candidates dropped as duplicates"
+        f"{done.num_pairs} pairs of {done.num_cases} cases in {shared['out']}; candidates: {kept}; left out: {left_out}"
+        f"; cases without pairs: {done.num_cases_without_pairs}, with too many references: {done.num_not_sampled}"
     )

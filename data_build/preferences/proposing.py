@@ -125,6 +125,7 @@ def propose_preferences(
     settings: ProposalSettings | None = None,
     *,
     pools: Sequence[str | Path] = (),
+    name: str | None = None,
     tasks: Sequence[str] | None = None,
     seed: int = 0,
     limit: int | None = None,
@@ -137,6 +138,7 @@ def propose_preferences(
         generator: who edits; None where all candidates come from pools.
         settings: what is proposed of each case.
         pools: folders of `gnomon bench generate` or of earlier proposals whose candidates of these cases join in.
+        name: of the generator in candidates and tables; by default the last part of its model's.
         tasks: take only cases of these tasks.
         seed: of candidates and of the choice of pairs.
         limit: take only the first of these cases.
@@ -154,12 +156,14 @@ def propose_preferences(
     dataset = dataset_hash(cases)
     joined = [read_pool(pool, dataset) for pool in pools]
     config: dict[str, Any] = {"label": "none", **asdict(settings), "limit": limit, "tasks": sorted(set(tasks or ()))}
-    config["generator"] = generator and {"model": generator.model, "fingerprint": generator.fingerprint}
+    if generator is not None:
+        name = name or Path(generator.model).name
+        config["generator"] = {"name": name, "model": generator.model, "fingerprint": generator.fingerprint}
     inputs = {"dataset": dataset, **{f"pool_{place}": pool.fingerprint for place, pool in enumerate(joined)}}
     with RunFolder.open(out, command=SAMPLE_COMMAND, config=config, seed=seed, inputs=inputs) as run:
         done = run.done_keys(lambda line: str(line["case"]["id"]), GROUPS)
         for sampled in _candidates(Path(cases), chosen, done, generator, settings, seed):
-            run.append(_write_group(run.path, sampled, generator, joined, settings, seed), GROUPS)
+            run.append(_write_group(run.path, sampled, name or "", joined, settings, seed), GROUPS)
         return _finish(run, [case.id for case in chosen], generator is not None, settings)
 
 
@@ -190,14 +194,13 @@ def _is_beyond(case: Case, settings: ProposalSettings) -> bool:
 def _write_group(
     out: Path,
     sampled: SampledCase,
-    generator: DiffusersGenerator | None,
+    name: str,
     pools: Sequence[Pool],
     settings: ProposalSettings,
     seed: int,
 ) -> ProposedGroup:
     """Write the pictures of one case, filter them, propose its pairs and return the line about it."""
     case = sampled.case
-    name = "" if generator is None else Path(generator.model).name
     made = [
         (Candidate(case_id=case.id, generator=name, seed=one, path=None, sampling=sampled.sampling), image)
         for one, image in zip(sampled.seeds, sampled.images, strict=True)

@@ -92,12 +92,14 @@ def test_pairs_are_proposed_and_pooled(
     sampling = ("--num_candidates", 2, "--window_size", 1, "--limit", 2, "--generator.model", random_editor)
 
     for name in ("first", "second"):
-        assert run(*argv, *sampling, "--seed", len(name), "--out", tmp_path / name) == 0
+        assert run(*argv, *sampling, "--seed", len(name), "--name", f"the {name}", "--out", tmp_path / name) == 0
     assert "2 pairs of 2 cases" in capsys.readouterr().out
     pools = f"[{tmp_path / 'first'},{tmp_path / 'second'}]"
     dimensions = ("--dimensions", "[visual_quality]", "--limit", 2)
     assert run(*argv, "--pool", pools, *dimensions, "--out", tmp_path / "pooled") == 0
-    assert "12 pairs of 2 cases" in capsys.readouterr().out
+    printed = capsys.readouterr().out
+    assert "12 pairs of 2 cases" in printed
+    assert "candidates: the first 4, the second 4" in printed
     assert run(*argv, "--pool", tmp_path / "first", "--limit", 2, "--out", tmp_path / "one") == 0
     assert "2 pairs of 2 cases" in capsys.readouterr().out
 
