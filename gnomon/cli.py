@@ -159,7 +159,7 @@ def _exit_code(error: BaseException) -> int | None:
 
 
 def _user_error(error: BaseException) -> UserError | None:
-    """Return what a user can mend; jsonargparse wraps what making an object said where it may be left out (`X | None`)."""
+    """Return what a user can mend; where an object may be left out (`X | None`), jsonargparse wraps what it said."""
     if isinstance(error, UserError):
         return error
     return error.__cause__ if type(error) is ValueError and isinstance(error.__cause__, UserError) else None
