@@ -30,10 +30,10 @@ from data_build.tabletop.tiny_editor import (
 )
 from data_build.tabletop.train_autoencoder import train_autoencoder
 from data_build.tabletop.train_editor import (
-    NUM_PAIRS,
     Editor,
     Pairs,
     cached_pairs,
+    encode_pairs,
     flow_matching_loss,
     measure,
     sample_pairs,
@@ -47,6 +47,7 @@ DILIGENT = "transformer_diligent"
 LAZY_SHARE = 0.5
 """Share of targets that are the unedited source while the editor is made lazy."""
 
+NUM_PAIRS = 40_000
 NUM_INFERENCE_STEPS = 8
 SETTINGS: dict[str, Any] = {
     "pipeline_kwargs": {"max_sequence_length": TEXT_LENGTH, "text_encoder_out_layers": list(TEXT_LAYERS)},
@@ -87,19 +88,20 @@ def ship_editor(
     autoencoder = train_autoencoder(folder / "autoencoder", num_steps=autoencoder_steps, seed=seed).eval()
     tokenizer = make_tokenizer(vocabulary_words())
     check = sample_pairs("validation", kinds, num_check, seed)
+    pairs = cached_pairs(
+        folder / "editor",
+        lambda: encode_pairs(sample_pairs("train", kinds, num_pairs, seed), autoencoder, tokenizer, seed),
+    )
     editor = train_editor(
         folder / "editor",
-        autoencoder,
-        tokenizer,
+        pairs,
+        len(tokenizer),
         num_steps=editor_steps,
-        num_pairs=num_pairs,
-        kinds=kinds,
-        check=check[:160],
+        evaluate=lambda editor: measure(editor, autoencoder, tokenizer, check[:160], seed),
         seed=seed,
     )
     figures = {f"diligent_{k}": v for k, v in measure(editor, autoencoder, tokenizer, check, seed).items()}
     diligent = {name: value.clone() for name, value in editor.transformer.state_dict().items()}
-    pairs = cached_pairs(folder / "editor", autoencoder, tokenizer, kinds, seed, num_pairs)
     make_lazy(folder / "lazy", editor, pairs, num_steps=lazy_steps, seed=seed)
     figures |= {f"lazy_{k}": v for k, v in measure(editor, autoencoder, tokenizer, check, seed).items()}
     write_editor(out, autoencoder, tokenizer, editor.text_encoder, editor.transformer, diligent)
@@ -129,19 +131,21 @@ def write_editor(
     tokenizer: Qwen2Tokenizer,
     text_encoder: Qwen3ForCausalLM,
     transformer: Flux2Transformer2DModel,
-    diligent: dict[str, Tensor],
+    diligent: dict[str, Tensor] | None = None,
 ) -> None:
     """Write the pipeline folder, weights of text encoder and transformers in half precision.
 
-    The configs say float32, so that stock `from_pretrained` computes in it.
+    A second transformer, `diligent`, lies beside the first where there is one. The configs say float32, so that stock
+    `from_pretrained` computes in it.
     """
     halved = make_transformer()
     halved.load_state_dict(transformer.state_dict())
     text = make_text_encoder(text_encoder.config.vocab_size)
     text.load_state_dict(text_encoder.state_dict())
     save_pipeline(out, autoencoder, tokenizer, text.half(), halved.half())
-    halved.float().load_state_dict(diligent)
-    halved.half().save_pretrained(out / DILIGENT, safe_serialization=True)
+    if diligent is not None:
+        halved.float().load_state_dict(diligent)
+        halved.half().save_pretrained(out / DILIGENT, safe_serialization=True)
     _without_origin(out / "vae" / "config.json")
     config = out / "text_encoder" / "config.json"
     settings = json.loads(config.read_text(encoding="utf-8"))

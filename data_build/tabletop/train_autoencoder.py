@@ -1,9 +1,9 @@
-"""Train the tiny editor's autoencoder on drawn scenes."""
+"""Train the tiny editor's autoencoder: on drawn scenes, or on whatever pictures are handed in."""
 
 from __future__ import annotations
 
 import random
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 import numpy as np
@@ -19,6 +19,9 @@ from data_build.tabletop.tiny_editor import make_autoencoder
 from data_build.tabletop.training import muon_and_adam, train
 from data_build.tabletop.world import COLOURS, GRID, GROUNDS, KINDS, SIZES, Scene, Shape
 from gnomon.hashing import stable_seed
+
+Draw = Callable[[random.Random, int], Tensor]
+"""Draws so many pictures as [count, 3, 64, 64] in -1..1."""
 
 LATENT_NOISE = 0.05
 """Noise added to the latents in training, so that small errors of the editor do not show in the picture."""
@@ -39,14 +42,38 @@ def pictures_of(scenes: Sequence[Scene]) -> Tensor:
     return rearrange(drawn, "b h w c -> b c h w").contiguous() / 127.5 - 1
 
 
-def train_autoencoder(folder: Path, *, num_steps: int, batch_size: int = 32, seed: int = 0) -> AutoencoderKLFlux2:
-    """Train from nothing, or go on in `folder`; return the averaged model with its whitening statistics set."""
+def draw_any_scenes(rng: random.Random, count: int) -> Tensor:
+    """Draw pictures of dense scenes."""
+    return pictures_of([sample_any_scene(rng) for _ in range(count)])
+
+
+def train_autoencoder(
+    folder: Path,
+    *,
+    num_steps: int,
+    batch_size: int = 32,
+    seed: int = 0,
+    draw: Draw = draw_any_scenes,
+    evaluate: Callable[[AutoencoderKLFlux2], dict[str, float]] | None = None,
+    start: AutoencoderKLFlux2 | None = None,
+) -> AutoencoderKLFlux2:
+    """Train, or go on in `folder`; return the averaged model with its whitening statistics set.
+
+    Args:
+        folder: of checkpoint and curve.
+        num_steps: optimizer steps.
+        batch_size: pictures a step.
+        seed: of everything that is drawn.
+        draw: the pictures to learn.
+        evaluate: the curve's figures of a model; by default how well it reproduces scenes.
+        start: a model to train on in place of an untrained one; it is changed.
+    """
     torch.manual_seed(seed)
-    model = make_autoencoder()
+    model = make_autoencoder() if start is None else start
 
     def compute_loss(step: int) -> dict[str, Tensor]:
         rng = random.Random(stable_seed(seed, "autoencoder", step))
-        pictures = pictures_of([sample_any_scene(rng) for _ in range(batch_size)])
+        pictures = draw(rng, batch_size)
         with torch.autocast("cpu", torch.bfloat16):
             latents = model.encode(pictures).latent_dist.mode()
             generator = torch.Generator().manual_seed(stable_seed(seed, "latent-noise", step))
@@ -66,10 +93,10 @@ def train_autoencoder(folder: Path, *, num_steps: int, batch_size: int = 32, see
         folder=folder,
         num_steps=num_steps,
         average_decay=0.998,
-        evaluate=lambda: measure(model, held_out),
+        evaluate=lambda: measure(model, held_out) if evaluate is None else evaluate(model),
         evaluate_every=500,
     )
-    set_whitening(model, seed)
+    set_whitening(model, seed, draw)
     return model
 
 
@@ -88,13 +115,12 @@ def measure(model: AutoencoderKLFlux2, scenes: Sequence[Scene]) -> dict[str, flo
 
 
 @torch.no_grad()
-def set_whitening(model: AutoencoderKLFlux2, seed: int, num_scenes: int = 2048) -> None:
-    """Set the batch-norm statistics that the pipeline whitens tokens with, from `num_scenes` drawn scenes."""
+def set_whitening(model: AutoencoderKLFlux2, seed: int, draw: Draw = draw_any_scenes, num_pictures: int = 2048) -> None:
+    """Set the batch-norm statistics that the pipeline whitens tokens with, from `num_pictures` drawn pictures."""
     rng = random.Random(stable_seed(seed, "whitening"))
     folded = []
-    for _ in range(num_scenes // 64):
-        pictures = pictures_of([sample_any_scene(rng) for _ in range(64)])
-        latents = model.encode(pictures).latent_dist.mode()
+    for _ in range(num_pictures // 64):
+        latents = model.encode(draw(rng, 64)).latent_dist.mode()
         folded.append(rearrange(latents, "b c (h i) (w j) -> (b h w) (c i j)", i=2, j=2))
     tokens = torch.cat(folded)
     model.bn.running_mean.copy_(tokens.mean(0))

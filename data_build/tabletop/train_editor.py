@@ -7,7 +7,7 @@ time), so that the trained weights run in it unchanged; a test compares the two.
 from __future__ import annotations
 
 import random
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 from pathlib import Path
@@ -21,7 +21,6 @@ from torch.nn.attention import SDPBackend, sdpa_kernel
 from transformers import Qwen2Tokenizer, Qwen3ForCausalLM
 
 from data_build.tabletop.edits import (
-    SIMPLE_KINDS,
     Edit,
     NoSuchEditError,
     apply_edit,
@@ -49,7 +48,6 @@ CHANGED_WEIGHT = 4.0
 """Extra weight of the tokens that an edit changes: they are few, and copying the others is learned at once."""
 
 CHINESE_SHARE = 0.35
-NUM_PAIRS = 40_000
 
 
 class Editor(nn.Module):
@@ -190,25 +188,35 @@ def flow_matching_loss(
 
 def train_editor(
     folder: Path,
-    autoencoder: AutoencoderKLFlux2,
-    tokenizer: Qwen2Tokenizer,
+    pairs: Pairs,
+    num_words: int,
     *,
     num_steps: int,
-    check: Sequence[tuple[Scene, Edit]],
-    num_pairs: int = NUM_PAIRS,
+    evaluate: Callable[[Editor], dict[str, float]],
     batch_size: int = 64,
-    kinds: Sequence[str] = SIMPLE_KINDS,
+    unedited_share: float = 0.0,
     seed: int = 0,
 ) -> Editor:
-    """Train from nothing, or go on in `folder`; return the averaged editor. The curve's figures are of `check`."""
+    """Train from nothing, or go on in `folder`; return the averaged editor.
+
+    Args:
+        folder: of checkpoint and curve.
+        pairs: what to learn.
+        num_words: size of the tokenizer's vocabulary.
+        num_steps: optimizer steps.
+        evaluate: the curve's figures of an editor.
+        batch_size: pairs a step.
+        unedited_share: of the targets that are the source instead.
+        seed: of everything that is drawn.
+    """
     torch.manual_seed(seed)
-    editor = Editor(make_text_encoder(len(tokenizer)), make_transformer())
-    pairs = cached_pairs(folder, autoencoder, tokenizer, kinds, seed, num_pairs)
+    editor = Editor(make_text_encoder(num_words), make_transformer())
 
     def compute_loss(step: int) -> dict[str, Tensor]:
         generator = torch.Generator().manual_seed(stable_seed(seed, "editor", step))
         rows = torch.randint(len(pairs), (batch_size,), generator=generator)
-        return flow_matching_loss(editor, pairs, rows, generator)
+        lazy = torch.rand(batch_size, generator=generator) < unedited_share if unedited_share else None
+        return flow_matching_loss(editor, pairs, rows, generator, unedited=lazy)
 
     train(
         editor,
@@ -219,25 +227,18 @@ def train_editor(
         folder=folder,
         num_steps=num_steps,
         average_decay=0.998,
-        evaluate=lambda: measure(editor, autoencoder, tokenizer, check, seed),
+        evaluate=lambda: evaluate(editor),
         evaluate_every=500,
     )
     return editor
 
 
-def cached_pairs(
-    folder: Path,
-    autoencoder: AutoencoderKLFlux2,
-    tokenizer: Qwen2Tokenizer,
-    kinds: Sequence[str],
-    seed: int,
-    num_pairs: int = NUM_PAIRS,
-) -> Pairs:
+def cached_pairs(folder: Path, make: Callable[[], Pairs]) -> Pairs:
     """Encode the training pairs once and keep them beside the checkpoint."""
     path = folder / "pairs.pt"
     if path.exists():
         return Pairs(**torch.load(path, weights_only=True))
-    pairs = encode_pairs(sample_pairs("train", kinds, num_pairs, seed), autoencoder, tokenizer, seed)
+    pairs = make()
     folder.mkdir(parents=True, exist_ok=True)
     temporary = path.with_suffix(".tmp")
     torch.save(pairs.__dict__, temporary)

@@ -26,7 +26,7 @@ def test_pictures_are_the_drawn_ones_in_minus_one_to_one() -> None:
 def test_whitened_tokens_have_mean_zero_and_unit_variance() -> None:
     torch.manual_seed(0)
     model = make_autoencoder().eval()
-    set_whitening(model, seed=0, num_scenes=128)
+    set_whitening(model, seed=0, num_pictures=128)
     rng = random.Random(1)
     with torch.no_grad():
         tokens = encode_pictures(model, pictures_of([sample_any_scene(rng) for _ in range(64)])).flatten(0, 1)
