@@ -163,7 +163,7 @@ def _check(tasks: Sequence[str], num: int, resolution: int, settings: Settings) 
 
 
 def _case(puzzle: AnyPuzzle, instance: Record, number: int, split: Split) -> Case:
-    name = f"{puzzle.task}-{number:06d}"
+    name = f"{puzzle.task}-{split}-{number:06d}"
     return Case(
         id=name,
         benchmark=NAME,

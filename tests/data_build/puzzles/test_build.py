@@ -142,8 +142,8 @@ def test_numbers_are_taken_as_yaml_writes_them() -> None:
 def test_the_command_builds_all_and_verifies_them(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     out = str(tmp_path / "out")
     assert main(["data", "build", "avr", "--task", "[optimal_path,maximum_bonus]", "--num", "2", "--out", out]) == 0
-    (tmp_path / "out/targets/optimal_path-000001.png").unlink()
-    (tmp_path / "out/targets/maximum_bonus-000001.png").write_bytes(b"\x89PNG but no more")
+    (tmp_path / "out/targets/optimal_path-test-000001.png").unlink()
+    (tmp_path / "out/targets/maximum_bonus-test-000001.png").write_bytes(b"\x89PNG but no more")
     lines = tmp_path / "verified.jsonl"
 
     arguments = ["--cases", out, "--images", f"{out}/targets", "--out", str(lines)]
@@ -151,11 +151,11 @@ def test_the_command_builds_all_and_verifies_them(tmp_path: Path, capsys: pytest
 
     found = {line["id"]: line for line in map(json.loads, lines.read_text().splitlines())}
     assert {name: line["value"] for name, line in found.items()} == {
-        "optimal_path-000000": "correct",
-        "optimal_path-000001": "unreadable",
-        "maximum_bonus-000000": "correct",
-        "maximum_bonus-000001": "unreadable",
+        "optimal_path-test-000000": "correct",
+        "optimal_path-test-000001": "unreadable",
+        "maximum_bonus-test-000000": "correct",
+        "maximum_bonus-test-000001": "unreadable",
     }
-    assert "found none" in found["optimal_path-000001"]["reason"]
-    assert "maximum_bonus-000001.png" in found["maximum_bonus-000001"]["reason"]
+    assert "found none" in found["optimal_path-test-000001"]["reason"]
+    assert "maximum_bonus-test-000001.png" in found["maximum_bonus-test-000001"]["reason"]
     assert "correct: 0.500 (95 % interval 0.000 to 1.000), n = 4" in capsys.readouterr().out

@@ -75,7 +75,10 @@ def test_a_case_without_a_puzzle_is_refused() -> None:
 
 @pytest.mark.parametrize(
     ("change", "words"),
-    [({"start": "here"}, r"meta\.puzzle\.start of case 'maximum_bonus-000000'"), ({"size": 3}, r"meta\.puzzle\.size")],
+    [
+        ({"start": "here"}, r"meta\.puzzle\.start of case 'maximum_bonus-test-000000'"),
+        ({"size": 3}, r"meta\.puzzle\.size"),
+    ],
 )
 def test_a_broken_instance_is_named(puzzles: Path, change: dict[str, Any], words: str) -> None:
     case, source, target = pictures(puzzles)
@@ -106,7 +109,7 @@ def test_two_pictures_of_one_case_are_unreadable(puzzles: Path, tmp_path: Path) 
     target.save(tmp_path / f"{case.id}.jpg")
 
     assert (
-        "found maximum_bonus-000000.png, maximum_bonus-000000.jpg"
+        "found maximum_bonus-test-000000.png, maximum_bonus-test-000000.jpg"
         in verify_folder(puzzles, tmp_path).verified[0].reason
     )
 
