@@ -72,6 +72,9 @@ COMMANDS: dict[tuple[str, ...], Command] = {
     ("data", "train-tabletop"): Command(
         "data_build.cli:train_tabletop", "train the tiny models that ship from nothing"
     ),
+    ("data", "train-puzzle-editor"): Command(
+        "data_build.cli:train_puzzle_editor", "train a tiny editor of puzzles, to steer with the verifier"
+    ),
     ("rm", "fit"): Command("rm.cli:fit", "train a reward model on comparisons", takes_argv=True),
     ("rm", "think"): Command("rm.cli:think", "train a judge that thinks before it answers", takes_argv=True),
     ("rm", "eval"): Command("rm.cli:evaluate", "measure pair accuracy of a judge, with intervals"),
