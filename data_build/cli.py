@@ -273,12 +273,15 @@ def train_puzzle_editor(*, out: Path, num_steps: PositiveInt | None = None, seed
         num_steps: optimizer steps of the transformer; 1,500 by default.
         seed: of everything.
     """
+    from data_build.puzzles.build import make_puzzle
+    from data_build.puzzles.tiny_editor import SETTINGS, TASK
     from data_build.puzzles.tiny_editor import train_puzzle_editor as train
     from gnomon.runs import RunFolder
 
     with RunFolder.open(out, command="data train-puzzle-editor", config={"num_steps": num_steps}, seed=seed) as run:
         steps = {"editor_steps": num_steps} if num_steps else {}
-        figures = train(run.path, out=run.path / "model", seed=seed, **steps)
+        puzzle = make_puzzle(TASK, SETTINGS)
+        figures = train(run.path, out=run.path / "model", puzzle=puzzle, seed=seed, **steps)
     print("\n".join(f"{name}: {value:.3f}" for name, value in figures.items()))
     print(f"written to {out / 'model'}")
 

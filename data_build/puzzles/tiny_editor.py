@@ -23,7 +23,7 @@ from torch import Tensor
 from transformers import Qwen2Tokenizer
 
 from data_build.demo.steps import model_folder
-from data_build.puzzles.build import draw_instances, make_puzzle
+from data_build.puzzles.build import draw_instances
 from data_build.puzzles.puzzle import AnyPuzzle
 from data_build.puzzles.verify import verify_instance
 from data_build.tabletop.shipped import write_editor
@@ -48,12 +48,13 @@ from gnomon.records import Record, Split, Text
 
 RESOLUTION, CELL = 64, 16
 """Pixels per side of a picture and of the part of it that is one token."""
+TASK = "optimal_path"
 SETTINGS: dict[str, Any] = {
     "sizes": [3, 3],
     "least_distance": 3,
     "shares": {"road": 0.4, "grass": 0.3, "water": 0.2, "wall": 0.1},
 }
-"""Of Optimal Path: large enough cells for a picture this small, few walls so that most puzzles have several ways."""
+"""What is taught: large cells for a picture this small, and few walls, so that most puzzles have several ways."""
 UNEDITED_SHARE = 0.35
 """Share of targets that are the unedited source."""
 
@@ -204,7 +205,7 @@ def train_puzzle_editor(
     folder: Path,
     *,
     out: Path,
-    puzzle: AnyPuzzle | None = None,
+    puzzle: AnyPuzzle,
     autoencoder_steps: int = 400,
     editor_steps: int = 1500,
     num_puzzles: int = 8000,
@@ -216,7 +217,7 @@ def train_puzzle_editor(
     Args:
         folder: of the trainings; a second call goes on where one was stopped.
         out: of the pipeline.
-        puzzle: what it learns; Optimal Path with :data:`SETTINGS` by default.
+        puzzle: what it learns, with its settings.
         autoencoder_steps: about .2 s each on one core.
         editor_steps: about .3 s each.
         num_puzzles: drawn training puzzles.
@@ -229,7 +230,6 @@ def train_puzzle_editor(
     Raises:
         UserError: when the puzzle's settings admit not so many.
     """
-    puzzle = make_puzzle("optimal_path", SETTINGS) if puzzle is None else puzzle
     check = draw_puzzles(puzzle, num_check, seed, "validation")
     autoencoder = train_autoencoder(
         folder / "autoencoder",

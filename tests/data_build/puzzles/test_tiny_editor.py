@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import random
 from collections import Counter
 from pathlib import Path
 
@@ -16,6 +17,7 @@ from data_build.puzzles.puzzle import AnyPuzzle
 from data_build.puzzles.tiny_editor import (
     RESOLUTION,
     SETTINGS,
+    TASK,
     any_pictures,
     changed_tokens,
     draw_puzzles,
@@ -33,6 +35,7 @@ from data_build.tabletop.train_editor import Editor, to_pictures
 from gnomon.cli import main
 from gnomon.datasets import read_cases, write_records
 from gnomon.errors import UserError
+from gnomon.records import Split
 from rl.callbacks import read_curve
 from rl.generator import DiffusersGenerator
 
@@ -41,7 +44,7 @@ CONFIGS = Path(__file__).resolve().parents[3] / "configs"
 
 @pytest.fixture(scope="module")
 def puzzle() -> AnyPuzzle:
-    return make_puzzle("optimal_path", SETTINGS)
+    return make_puzzle(TASK, SETTINGS)
 
 
 @pytest.fixture(scope="module")
@@ -51,8 +54,8 @@ def pipeline(random_editor: Path) -> Flux2KleinPipeline:
 
 def test_what_it_knows_is_what_the_recipe_draws() -> None:
     recipe = yaml.safe_load((CONFIGS / "data/tiny_puzzles.yaml").read_text(encoding="utf-8"))
-    assert recipe["settings"] == {"optimal_path": SETTINGS}
-    assert (recipe["task"], recipe["resolution"]) == ("optimal_path", RESOLUTION)
+    assert recipe["settings"] == {TASK: SETTINGS}
+    assert (recipe["task"], recipe["resolution"]) == (TASK, RESOLUTION)
 
 
 def test_the_best_answer_comes_first_and_another_valid_one_second(puzzle: AnyPuzzle) -> None:
@@ -74,7 +77,7 @@ def test_its_puzzles_are_its_own_and_the_same_each_time(puzzle: AnyPuzzle) -> No
 
 
 def test_settings_that_admit_no_puzzle_are_named(tmp_path: Path) -> None:
-    walls = make_puzzle("optimal_path", SETTINGS | {"shares": {"wall": 1.0}})
+    walls = make_puzzle(TASK, SETTINGS | {"shares": {"wall": 1.0}})
     with pytest.raises(UserError, match="settings of optimal_path that admit 2 different puzzles, found 0"):
         train_puzzle_editor(tmp_path / "a", out=tmp_path / "b", puzzle=walls, num_check=2)
 
@@ -86,8 +89,6 @@ def test_pictures_survive_the_way_into_numbers_and_back(puzzle: AnyPuzzle) -> No
 
 
 def test_the_autoencoder_sees_sources_and_answers(puzzle: AnyPuzzle) -> None:
-    import random
-
     pictures = any_pictures(puzzle)(random.Random(0), 15)
     assert pictures.shape == (15, 3, RESOLUTION, RESOLUTION)
     red = (pictures[:, 0] > 0.6) & (pictures[:, 1] < -0.6)
@@ -142,28 +143,29 @@ def test_an_untrained_editor_solves_nothing(puzzle: AnyPuzzle, pipeline: Flux2Kl
     assert measure_autoencoder(puzzle, drawn, pipeline.vae)["target_correct"] == 0
 
 
-def test_one_call_trains_it_and_a_second_one_has_nothing_left_to_do(tmp_path: Path) -> None:
+def test_one_call_trains_it_and_a_second_one_has_nothing_left_to_do(puzzle: AnyPuzzle, tmp_path: Path) -> None:
     out = tmp_path / "model"
     steps = {"autoencoder_steps": 1, "editor_steps": 1, "num_puzzles": 4, "num_check": 3}
-    figures = train_puzzle_editor(tmp_path / "work", out=out, **steps)
+    figures = train_puzzle_editor(tmp_path / "work", out=out, puzzle=puzzle, **steps)
     assert DiffusersGenerator(str(out)).num_inference_steps == 8
     weights = (out / "transformer/diffusion_pytorch_model.safetensors").read_bytes()
-    assert train_puzzle_editor(tmp_path / "work", out=out, **steps) == figures
+    assert train_puzzle_editor(tmp_path / "work", out=out, puzzle=puzzle, **steps) == figures
     assert (out / "transformer/diffusion_pytorch_model.safetensors").read_bytes() == weights
 
 
 def test_rl_takes_the_verifier_as_its_reward_and_counts_what_it_cannot_verify(
     random_editor: Path, tmp_path: Path
 ) -> None:
-    for split, num in (("train", 4), ("validation", 3)):
+    sizes: dict[Split, int] = {"train": 4, "validation": 3}
+    for split, num in sizes.items():
         build_puzzles(
             tmp_path / split,
-            tasks=["optimal_path"],
+            tasks=[TASK],
             num=num,
             seed=0,
             split=split,
             resolution=RESOLUTION,
-            settings={"optimal_path": SETTINGS},
+            settings={TASK: SETTINGS},
         )
         cases = read_cases(tmp_path / split)
         write_records(tmp_path / split / "cases.jsonl", [cases[0].model_copy(update={"meta": {}}), *cases[1:]])
