@@ -51,30 +51,46 @@ class Change:
     other: Mask
 
 
-def find_change(source: Image.Image, edited: Image.Image, markers: Mapping[str, Colour]) -> Change:
+class Source:
+    """A source, ready to be compared with any number of edits: the ranges of its neighbourhoods are found once.
+
+    Args:
+        image: RGB, with an even number of pixels per side.
+    """
+
+    def __init__(self, image: Image.Image) -> None:
+        self.size = image.size
+        self.reach = neighbourhood(min(image.size))
+        planes = _Planes.of(image)
+        self.scale = planes.scale
+        self.brightness = planes.brightness
+        self.brightness_range = _Range.of(planes.brightness, self.reach, BRIGHTNESS_TOLERANCE)
+        small_reach = -(-self.reach // planes.scale)
+        self.colour_ranges = [_Range.of(plane, small_reach, COLOUR_TOLERANCE) for plane in planes.colour]
+
+
+def find_change(source: Source, edited: Image.Image, markers: Mapping[str, Colour]) -> Change:
     """Compare an edited picture with its source.
 
     Args:
-        source: RGB, with an even number of pixels per side.
+        source: what it is compared with.
         edited: RGB; is scaled to the source's size where it has the same shape.
         markers: colours that marks are drawn in, by name.
 
     Raises:
         UnreadableEditError: for a picture of another shape, and for one that shows something else.
     """
-    reach = neighbourhood(min(source.size))
-    before, after = _Planes.of(source), _Planes.of(_fitted(edited, source))
-    brightness = _different(before.brightness, after.brightness, reach, BRIGHTNESS_TOLERANCE)
-    blue, red = (
-        _outside(*planes, -(-reach // before.scale), COLOUR_TOLERANCE)
-        for planes in zip(before.colour, after.colour, strict=True)
-    )
+    after = _Planes.of(_fitted(edited, source.size))
+    came = source.brightness_range.leaves_out(after.brightness)
+    # Thin strokes that a blur made fainter have not gone.
+    went = _Range.of(after.brightness, source.reach, GONE_TOLERANCE).leaves_out(source.brightness)
+    blue, red = (bounds.leaves_out(plane) for bounds, plane in zip(source.colour_ranges, after.colour, strict=True))
     colour = blue | red
-    marked = {name: _enlarged(mask, before.scale) for name, mask in _marked(after.colour, colour, markers).items()}
-    anything = np.zeros(before.brightness.shape, dtype=bool)
+    marked = {name: _enlarged(mask, source.scale) for name, mask in _marked(after.colour, colour, markers).items()}
+    anything = np.zeros_like(came)
     for mask in marked.values():
         anything |= mask
-    other = (brightness | _enlarged(colour, before.scale)) & ~widen(anything, reach + 1)
+    other = (came | went | _enlarged(colour, source.scale)) & ~widen(anything, source.reach + 1)
     if (share := float(other.mean())) > MOST_OTHER:
         raise UnreadableEditError(f"{share:.0%} of the picture changed in other ways than by marks; it is another one")
     return Change(marked, other)
@@ -110,27 +126,35 @@ def _enlarged(mask: Mask, scale: int) -> Mask:
     return mask if scale == 1 else mask.repeat(scale, axis=0).repeat(scale, axis=1)
 
 
-def _fitted(edited: Image.Image, source: Image.Image) -> Image.Image:
-    if edited.size == source.size:
+@dataclass(frozen=True)
+class _Range:
+    """What each pixel of a plane may be: what its neighbourhood holds, and a tolerance more on each side."""
+
+    low: NDArray[np.uint8]
+    high: NDArray[np.uint8]
+
+    @classmethod
+    def of(cls, plane: NDArray[np.uint8], reach: int, tolerance: int) -> _Range:
+        """Find the range of each pixel's neighbourhood."""
+        low = np.maximum(_extreme(plane, reach, np.minimum), tolerance) - np.uint8(tolerance)
+        high = np.minimum(_extreme(plane, reach, np.maximum), 255 - tolerance) + np.uint8(tolerance)
+        return cls(low, high)
+
+    def leaves_out(self, plane: NDArray[np.uint8]) -> Mask:
+        """Return which pixels of another plane are outside."""
+        outside: Mask = (plane < self.low) | (plane > self.high)
+        return outside
+
+
+def _fitted(edited: Image.Image, size: tuple[int, int]) -> Image.Image:
+    if edited.size == size:
         return edited
-    stretch = (edited.width / edited.height) / (source.width / source.height)
+    stretch = (edited.width / edited.height) / (size[0] / size[1])
     if abs(stretch - 1) > MOST_STRETCH:
         raise UnreadableEditError(
-            f"expected the shape of the source, {source.width} x {source.height}, got {edited.width} x {edited.height}"
+            f"expected the shape of the source, {size[0]} x {size[1]}, got {edited.width} x {edited.height}"
         )
-    return edited.resize(source.size, Image.Resampling.LANCZOS)
-
-
-def _different(before: NDArray[np.uint8], after: NDArray[np.uint8], reach: int, tolerance: int) -> Mask:
-    """Return where something came or went; thin strokes that a blur made fainter have not gone."""
-    return _outside(before, after, reach, tolerance) | _outside(after, before, reach, GONE_TOLERANCE)
-
-
-def _outside(before: NDArray[np.uint8], after: NDArray[np.uint8], reach: int, tolerance: int) -> Mask:
-    low = np.maximum(_extreme(before, reach, np.minimum), tolerance) - np.uint8(tolerance)
-    high = np.minimum(_extreme(before, reach, np.maximum), 255 - tolerance) + np.uint8(tolerance)
-    outside: Mask = (after < low) | (after > high)
-    return outside
+    return edited.resize(size, Image.Resampling.LANCZOS)
 
 
 def _extreme(values: NDArray[Any], reach: int, function: np.ufunc) -> NDArray[Any]:

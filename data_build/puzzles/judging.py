@@ -13,10 +13,12 @@ from typing import TYPE_CHECKING
 
 from PIL import Image
 
+from data_build.puzzles.changes import Source
 from data_build.puzzles.puzzle import Value
 from data_build.puzzles.verify import verify
 from gnomon.errors import UserError
 from gnomon.hashing import file_hash, stable_hash
+from gnomon.images import to_rgb
 from gnomon.records import Case, Verdict
 from rm.judge import JudgeRequest
 from rm.pictures import NoPictures, load_pictures
@@ -134,11 +136,14 @@ class PuzzleReward:
 
         solved, valid = (torch.full((len(images),), torch.nan, dtype=torch.float64) for _ in METRICS)
         reasons: dict[int, str] = {}
+        sources: dict[int, Source] = {}  # a group's candidates share theirs
         for row, (case, shown, image) in enumerate(zip(cases, references, images, strict=True)):
             try:
                 if not shown:
                     raise UserError(f"expected a puzzle with its source as reference, got case {case.id!r} without")
-                value = verify(case, shown[0], image).value
+                if id(shown[0]) not in sources:
+                    sources[id(shown[0])] = Source(to_rgb(shown[0]))
+                value = verify(case, sources[id(shown[0])], image).value
             except UserError as error:
                 reasons[row] = str(error)
                 continue

@@ -7,7 +7,7 @@ from typing import Any
 from PIL import Image
 from pydantic import ValidationError
 
-from data_build.puzzles.changes import UnreadableEditError, find_change
+from data_build.puzzles.changes import Source, UnreadableEditError, find_change
 from data_build.puzzles.puzzle import AnyPuzzle, InvalidEditError, Outcome
 from data_build.puzzles.table import PUZZLES
 from gnomon.errors import UserError
@@ -18,12 +18,12 @@ PUZZLE, TARGET = "puzzle", "target"
 """Where in `Case.meta` the instance is, and the path of the picture with the answer."""
 
 
-def verify(case: Case, source: Image.Image, edited: Image.Image) -> Outcome:
+def verify(case: Case, source: Image.Image | Source, edited: Image.Image) -> Outcome:
     """Return what an edited picture of a puzzle is worth.
 
     Args:
         case: that a builder of puzzles made.
-        source: its first reference.
+        source: its first reference; as a :class:`Source` where several edits are compared with it.
         edited: of any size with the source's shape; in any mode.
 
     Raises:
@@ -55,10 +55,11 @@ def puzzle_of(case: Case) -> tuple[AnyPuzzle, Record]:
     return puzzle, instance
 
 
-def verify_instance(puzzle: AnyPuzzle, instance: Any, source: Image.Image, edited: Image.Image) -> Outcome:
+def verify_instance(puzzle: AnyPuzzle, instance: Any, source: Image.Image | Source, edited: Image.Image) -> Outcome:
     """Return what an edited picture of an instance is worth."""
     try:
-        change = find_change(_rgb(source), _rgb(edited), puzzle.markers(instance))
+        before = source if isinstance(source, Source) else Source(_rgb(source))
+        change = find_change(before, _rgb(edited), puzzle.markers(instance))
         answer = puzzle.read(instance, change)
     except UnreadableEditError as error:
         return Outcome("unreadable", str(error))

@@ -10,10 +10,12 @@ from typing import Any
 
 import pytest
 
+from data_build.puzzles.changes import Source
 from data_build.puzzles.puzzle import AnyPuzzle
 from data_build.puzzles.table import PUZZLES
+from data_build.puzzles.verify import verify_instance
 from data_build.puzzles.wrong_edits import wrong_edits
-from tests.data_build.puzzles.examples import RESOLUTION, instances, outcome_of, rerendered
+from tests.data_build.puzzles.examples import RESOLUTION, instances, rerendered
 
 NUM_SLOW = 1000
 LEAST_KINDS = 20
@@ -24,9 +26,10 @@ def refused_targets(puzzle: AnyPuzzle, drawn: Sequence[Any]) -> dict[str, str]:
     """Re-renderings of answers that do not verify, with the reason."""
     refused = {}
     for number, instance in enumerate(drawn):
+        source = Source(puzzle.render(instance, RESOLUTION))
         target = puzzle.render(instance, RESOLUTION, puzzle.solve(instance))
         for kind, picture in rerendered(target).items():
-            outcome = outcome_of(puzzle, instance, picture)
+            outcome = verify_instance(puzzle, instance, source, picture)
             if outcome.value != "correct":
                 refused[f"{number} {kind}"] = outcome.reason
     return refused
@@ -37,9 +40,10 @@ def accepted_wrong_edits(puzzle: AnyPuzzle, drawn: Sequence[Any]) -> tuple[Count
     tried: Counter[str] = Counter()
     passed: Counter[str] = Counter()
     for number, (other, instance) in enumerate(pairwise(drawn)):
+        source = Source(puzzle.render(instance, RESOLUTION))
         for kind, picture in wrong_edits(puzzle, instance, other, RESOLUTION, random.Random(number)).items():
             tried[kind] += 1
-            passed[kind] += outcome_of(puzzle, instance, picture).value == "correct"
+            passed[kind] += verify_instance(puzzle, instance, source, picture).value == "correct"
     return tried, passed
 
 

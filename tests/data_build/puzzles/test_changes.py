@@ -7,7 +7,7 @@ import pytest
 from PIL import Image, ImageDraw
 from scipy import ndimage
 
-from data_build.puzzles.changes import Mask, UnreadableEditError, find_change, neighbourhood, widen
+from data_build.puzzles.changes import Mask, Source, UnreadableEditError, find_change, neighbourhood, widen
 
 MARKERS = {"red": (220, 30, 40), "blue": (40, 80, 220)}
 
@@ -29,7 +29,7 @@ def area(mask: Mask) -> int:
 
 
 def test_an_unedited_picture_has_no_change() -> None:
-    change = find_change(page(), page(), MARKERS)
+    change = find_change(Source(page()), page(), MARKERS)
 
     assert not change.other.any()
     assert not any(mask.any() for mask in change.marked.values())
@@ -37,7 +37,7 @@ def test_an_unedited_picture_has_no_change() -> None:
 
 @pytest.mark.parametrize("colour", [(220, 30, 40), (170, 20, 30), (255, 120, 120)])
 def test_marks_are_known_by_their_hue_in_any_shade(colour: tuple[int, int, int]) -> None:
-    change = find_change(page(), with_box(colour), MARKERS)
+    change = find_change(Source(page()), with_box(colour), MARKERS)
 
     assert area(change.marked["red"]) == 800
     assert not change.marked["blue"].any()
@@ -48,7 +48,7 @@ def test_each_mark_belongs_to_the_marker_of_the_nearest_hue() -> None:
     image = with_box((40, 80, 220))
     ImageDraw.Draw(image).rectangle((20, 200, 39, 209), (200, 60, 40))
 
-    change = find_change(page(), image, MARKERS)
+    change = find_change(Source(page()), image, MARKERS)
 
     assert area(change.marked["blue"]) == 800
     assert area(change.marked["red"]) == 200
@@ -56,35 +56,35 @@ def test_each_mark_belongs_to_the_marker_of_the_nearest_hue() -> None:
 
 @pytest.mark.parametrize("colour", ["black", (0, 160, 60), "grey"])
 def test_another_colour_is_another_change(colour: str | tuple[int, int, int]) -> None:
-    change = find_change(page(), with_box(colour), MARKERS)
+    change = find_change(Source(page()), with_box(colour), MARKERS)
 
     assert not any(mask.any() for mask in change.marked.values())
     assert area(change.other) >= 700  # of 800; less the reach of what was there
 
 
 def test_what_was_there_in_the_marker_s_colour_is_no_mark() -> None:
-    change = find_change(with_box((220, 30, 40)), with_box((220, 30, 40)), MARKERS)
+    change = find_change(Source(with_box((220, 30, 40))), with_box((220, 30, 40)), MARKERS)
 
     assert not change.marked["red"].any()
 
 
 def test_a_removed_thing_is_another_change() -> None:
-    change = find_change(page(), Image.new("RGB", (256, 256), "white"), MARKERS)
+    change = find_change(Source(page()), Image.new("RGB", (256, 256), "white"), MARKERS)
 
     assert change.other.any()
 
 
 def test_a_picture_of_the_same_shape_is_scaled_and_of_another_is_refused() -> None:
-    change = find_change(page(512), with_box((220, 30, 40), 512).resize((400, 400)), MARKERS)
+    change = find_change(Source(page(512)), with_box((220, 30, 40), 512).resize((400, 400)), MARKERS)
     assert area(change.marked["red"]) == pytest.approx(800, rel=0.15)
-    find_change(page(512), page(512).resize((512, 505)), MARKERS)
+    find_change(Source(page(512)), page(512).resize((512, 505)), MARKERS)
     with pytest.raises(UnreadableEditError, match="expected the shape of the source, 512 x 512, got 512 x 400"):
-        find_change(page(512), page(512).resize((512, 400)), MARKERS)
+        find_change(Source(page(512)), page(512).resize((512, 400)), MARKERS)
 
 
 def test_another_picture_is_refused() -> None:
     with pytest.raises(UnreadableEditError, match="100% of the picture changed"):
-        find_change(Image.new("RGB", (64, 64), "white"), Image.new("RGB", (64, 64), "black"), MARKERS)
+        find_change(Source(Image.new("RGB", (64, 64), "white")), Image.new("RGB", (64, 64), "black"), MARKERS)
 
 
 @pytest.mark.parametrize("reach", [1, 2, 3])

@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from PIL import Image, ImageDraw
 
-from data_build.puzzles.changes import Mask, find_change
+from data_build.puzzles.changes import Mask, Source, find_change
 from data_build.puzzles.grid import (
     LEAST_LINE,
     RED,
@@ -35,7 +35,7 @@ CELLS = frozenset({(0, 0), (3, 4), (3, 5), (7, 7)})
 
 
 def mask_of(edited: Image.Image) -> Mask:
-    return find_change(draw_grid(LAYOUT, texts=TEXTS), edited, {"mark": RED}).marked["mark"]
+    return find_change(Source(draw_grid(LAYOUT, texts=TEXTS)), edited, {"mark": RED}).marked["mark"]
 
 
 @given(st.integers(2, 12), st.sampled_from([64, 100, 512]))
@@ -82,7 +82,7 @@ def test_a_cell_is_marked_by_a_ring_a_fill_a_cross_or_a_dot(
 
 def test_a_highlighted_cell_keeps_its_text_and_is_marked() -> None:
     image = highlight(draw_grid(LAYOUT, texts=TEXTS), LAYOUT, CELLS, YELLOW)
-    change = find_change(draw_grid(LAYOUT, texts=TEXTS), image, {"yellow": YELLOW})
+    change = find_change(Source(draw_grid(LAYOUT, texts=TEXTS)), image, {"yellow": YELLOW})
 
     assert marked_cells(change.marked["yellow"], LAYOUT) == CELLS
     refuse_other_changes(change, LAYOUT)
@@ -95,7 +95,7 @@ def test_another_text_in_a_cell_is_named(text: str) -> None:
     assert TEXTS[2, 6] == "2"
 
     with pytest.raises(InvalidEditError, match="row 3, column 7 was changed"):
-        refuse_other_changes(find_change(draw_grid(LAYOUT, texts=TEXTS), image, {"mark": RED}), LAYOUT)
+        refuse_other_changes(find_change(Source(draw_grid(LAYOUT, texts=TEXTS)), image, {"mark": RED}), LAYOUT)
 
 
 @pytest.mark.parametrize("width", [0.08, 0.2, 0.35])

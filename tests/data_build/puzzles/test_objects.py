@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from PIL import Image, ImageChops
 
-from data_build.puzzles.changes import find_change
+from data_build.puzzles.changes import Source, find_change
 from data_build.puzzles.grid import RED
 from data_build.puzzles.objects import FILLS, SHAPES, draw_object
 
@@ -21,7 +21,7 @@ def picture(shape: str, fill: str = "blue") -> Image.Image:
 def test_no_fill_is_taken_for_a_red_mark(fill: str) -> None:
     blank = Image.new("RGB", (96, 96), "white")
 
-    assert not find_change(blank, picture("star", fill), {"red": RED}).marked["red"].any()
+    assert not find_change(Source(blank), picture("star", fill), {"red": RED}).marked["red"].any()
 
 
 @pytest.mark.parametrize("shape", SHAPES)
