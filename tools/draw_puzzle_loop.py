@@ -24,7 +24,7 @@ SUBOPTIMAL = 0.3
 
 
 def page(before: Path, after: Path) -> Image.Image:
-    """Return the first cases, two rows of the page's halves each."""
+    """Return the first cases, two beside each other."""
     runs = [BenchRun.read(folder) for folder in (before, after)]
     rows = []
     for item in runs[0].items[:NUM_ROWS]:

@@ -177,8 +177,8 @@ def test_rl_takes_the_verifier_as_its_reward_and_counts_what_it_cannot_verify(
             *("--data.train", str(tmp_path / "train"), "--data.validation", str(tmp_path / "validation")),
             *("--trainer.max_epochs", "1", "--trainer.check_val_every_n_epoch", "1"),
             *("--model.rollout.num_prompts", "4", "--model.rollout.num_candidates", "2"),
-            *("--model.rollout.micro_batch_size", "4", "--model.rollout.window_size", "1"),
-            *("--model.rollout.max_failed_share", "0.5", "--trainer.accumulate_grad_batches", "2"),
+            *("--model.rollout.micro_batch_size", "4", "--trainer.accumulate_grad_batches", "2"),
+            *("--model.rollout.max_failed_share", "0.5"),
         ]
     )
     assert code == 0
