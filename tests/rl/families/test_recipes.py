@@ -23,6 +23,7 @@ CONFIGS = Path(__file__).parents[3] / "configs" / "rl"
 TWINS = {
     "tabletop": "flux2_klein",
     "tabletop_nft": "flux2_klein",
+    "puzzle_optimal_path": "flux2_klein",
     "flux2_klein_grpo": "flux2_klein",
     "flux1_kontext_grpo": "flux_kontext",
     "qwen_image_edit_plus_grpo_cps": "qwen_image_edit_plus",
