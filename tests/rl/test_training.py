@@ -283,5 +283,5 @@ def test_a_recipe_is_read_by_the_real_parser_and_its_batches_fit_together(recipe
         sde_window(0, 0, steps, rollout.window_size, rollout.window_first, rollout.window_last)
     lines = recipe.read_text().splitlines()
     header = [line[2:] for line in lines[: lines.index("seed_everything: 0")] if line.startswith("# ")]
-    wanted = HEADER if recipe.stem.startswith("tabletop") else (*HEADER, "Reward:", "To beat:")
+    wanted = HEADER if recipe.stem.startswith(("tabletop", "puzzle")) else (*HEADER, "Reward:", "To beat:")
     assert [word for word in wanted if not any(line.startswith(word) for line in header)] == []
