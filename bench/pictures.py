@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping
+from contextlib import suppress
 from pathlib import Path
 
 from bench.folder import CANDIDATES, image_path, last_look
@@ -57,8 +58,13 @@ def remove_lost(run: Path, known: Mapping[Item, Candidate]) -> set[Item]:
     lost = set()
     looked_at = last_look(run)
     for item, candidate in known.items():
-        if candidate.path is not None and picture_failure(run, candidate, looked_at) is not None:
-            file = run / image_path(item)
+        if candidate.path is None:
+            continue
+        file = run / image_path(item)
+        with suppress(OSError):
+            if last_change(file) < looked_at:  # without resolving links, which takes longer than all else here
+                continue
+        if picture_failure(run, candidate, looked_at) is not None:
             with writing(file):
                 file.unlink(missing_ok=True)
             lost.add(item)
