@@ -30,6 +30,8 @@ LEAST_LINE = 0.05
 LINE_COLOUR: Colour = (90, 90, 90)
 YELLOW: Colour = (255, 225, 40)
 RED: Colour = (220, 30, 40)
+START_FILL: Colour = (185, 235, 190)
+"""Of the cell that a path starts at."""
 
 
 @dataclass(frozen=True)
@@ -164,6 +166,17 @@ def share(mask: Mask, box: tuple[int, int, int, int]) -> float:
 def marked_cells(mask: Mask, layout: Layout, *, least: float = LEAST_MARK) -> frozenset[Cell]:
     """Return the cells of whose inner part a share of `least` is marked."""
     return frozenset(cell for cell in layout.cells() if share(mask, layout.box(cell, inset=INNER)) >= least)
+
+
+def highlighted_cells(change: Change, size: int) -> frozenset[Cell]:
+    """Return the cells of a grid of `size` x `size` that an edit highlighted in yellow.
+
+    Raises:
+        InvalidEditError: when it changed something else as well.
+    """
+    layout = Layout(size, change.other.shape[0])
+    refuse_other_changes(change, layout)
+    return marked_cells(change.marked["yellow"], layout)
 
 
 def refuse_other_changes(change: Change, layout: Layout) -> None:

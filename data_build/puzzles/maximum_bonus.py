@@ -14,14 +14,14 @@ from PIL import Image
 from data_build.puzzles.changes import Change, Colour
 from data_build.puzzles.grid import (
     RED,
+    START_FILL,
     YELLOW,
     Cell,
     Layout,
     draw_grid,
     highlight,
-    marked_cells,
+    highlighted_cells,
     name_of,
-    refuse_other_changes,
     spoilt_cells,
 )
 from data_build.puzzles.paths import best_monotone_paths, monotone_path, steps
@@ -29,7 +29,6 @@ from data_build.puzzles.puzzle import InvalidEditError, Outcome
 from data_build.puzzles.settings import require_range
 from gnomon.records import Record, Text
 
-START_FILL: Colour = (185, 235, 190)
 END_FILL: Colour = (185, 210, 250)
 
 
@@ -119,9 +118,7 @@ class MaximumBonus:
 
     def read(self, instance: BonusGrid, change: Change) -> frozenset[Cell]:
         """Return the highlighted cells."""
-        layout = Layout(len(instance.numbers), change.other.shape[0])
-        refuse_other_changes(change, layout)
-        return marked_cells(change.marked["yellow"], layout)
+        return highlighted_cells(change, len(instance.numbers))
 
     def spoil(self, instance: BonusGrid, rng: random.Random) -> dict[str, frozenset[Cell]]:
         """Return cells that are no path, and a path with a smaller sum."""

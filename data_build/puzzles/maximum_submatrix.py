@@ -21,8 +21,7 @@ from data_build.puzzles.grid import (
     Layout,
     draw_grid,
     highlight,
-    marked_cells,
-    refuse_other_changes,
+    highlighted_cells,
     spoilt_cells,
 )
 from data_build.puzzles.puzzle import Outcome
@@ -118,9 +117,7 @@ class MaximumSubmatrix:
 
     def read(self, instance: NumberBlock, change: Change) -> frozenset[Cell]:
         """Return the highlighted cells."""
-        layout = Layout(len(instance.numbers), change.other.shape[0])
-        refuse_other_changes(change, layout)
-        return marked_cells(change.marked["yellow"], layout)
+        return highlighted_cells(change, len(instance.numbers))
 
     def spoil(self, instance: NumberBlock, rng: random.Random) -> dict[str, frozenset[Cell]]:
         """Return cells that are no block of this size, and the block with the smallest sum."""

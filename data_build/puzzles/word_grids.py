@@ -20,17 +20,16 @@ from pydantic import Field, model_validator
 
 from data_build.puzzles.changes import Change, Colour
 from data_build.puzzles.grid import (
+    START_FILL,
     YELLOW,
     Cell,
     Layout,
     draw_grid,
     highlight,
-    marked_cells,
+    highlighted_cells,
     name_of,
-    refuse_other_changes,
     spoilt_cells,
 )
-from data_build.puzzles.maximum_bonus import START_FILL
 from data_build.puzzles.paths import monotone_path, steps
 from data_build.puzzles.puzzle import InvalidEditError, Outcome
 from data_build.puzzles.words import SHORTEST, WordList, load_words
@@ -155,9 +154,7 @@ class WordGridPuzzle:
 
     def read(self, instance: WordGrid, change: Change) -> frozenset[Cell]:
         """Return the highlighted cells."""
-        layout = Layout(len(instance.letters), change.other.shape[0])
-        refuse_other_changes(change, layout)
-        return marked_cells(change.marked["yellow"], layout)
+        return highlighted_cells(change, len(instance.letters))
 
     def check(self, instance: WordGrid, answer: frozenset[Cell]) -> Outcome:
         """Spell what is highlighted; a given start itself need not be, it stands out already."""
