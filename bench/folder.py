@@ -91,7 +91,7 @@ class GenerateFile(BaseModel):
 
 
 class JudgeFile(BaseModel):
-    """`judge_<name>.json`: one judge that was run on this folder."""
+    """`judge_<name>.json`: one judge that was run on this folder; one of questions has no metrics of its own."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
@@ -99,6 +99,7 @@ class JudgeFile(BaseModel):
     judge_class: str
     fingerprint: str
     metrics: list[str]
+    asks_questions: bool = False
 
 
 def last_look(run: Path) -> int:

@@ -57,7 +57,7 @@ from gnomon.images import content_hash, load_image, save_png
 from gnomon.progress import track
 from gnomon.records import CLEAN_SOURCE, Candidate, Case, Verdict
 from gnomon.runs import RunFolder
-from rm.judge import Judge
+from rm.judge import Judge, asks_questions
 
 if TYPE_CHECKING:
     from pytorch_lightning import Trainer
@@ -207,9 +207,9 @@ def _beyond(name: str, item: Item, case: Case, max_references: int | None) -> Ca
 
 
 def _as_generators_see_it(case: Case) -> Case:
-    """Return a case without the references that are for judges alone."""
+    """Return a case without the references and questions that are for judges alone."""
     shown = [reference for reference in case.references if reference.role != CLEAN_SOURCE]
-    return case.model_copy(update={"references": shown})
+    return case.model_copy(update={"references": shown, "questions": []})
 
 
 def _record(path: Path, name: str, item: Item, output: Image.Image | Failure) -> Candidate:
@@ -227,11 +227,12 @@ def _record(path: Path, name: str, item: Item, output: Image.Image | Failure) ->
 def judge(run: str | Path, judge: Judge, *, batch_size: int = 8, trainer: Trainer | None = None) -> BenchRun:
     """Ask a judge for every metric of every candidate that it has not judged yet, or failed to in a way that may pass.
 
-    All metrics of one candidate come in one call; where the judge's model works on several questions at once, each
-    candidate has a call of its own, and later batches are asked about ahead. Some verdicts need no judge: a candidate
-    that failed, whose picture is missing or unreadable, gets that as its status; a metric that other cases of the
-    dataset list and this one does not is `not_applicable`, as is one that the benchmark says does not apply. Any other
-    metric that no case lists is the judge's own and applies everywhere.
+    A judge of questions is asked those of each case in place of metrics. All metrics of one candidate come in one call;
+    where the judge's model works on several questions at once, each candidate has a call of its own, and later batches
+    are asked about ahead. Some verdicts need no judge: a candidate that failed, whose picture is missing or unreadable,
+    gets that as its status; a metric that other cases of the dataset list and this one does not is `not_applicable`, as
+    is one that the benchmark says does not apply. Any other metric that no case lists is the judge's own and applies
+    everywhere.
 
     Args:
         run: folder of a run that :func:`generate` made; may still be incomplete.
@@ -263,7 +264,11 @@ def judge(run: str | Path, judge: Judge, *, batch_size: int = 8, trainer: Traine
         raise UserError(f"{bench_run.root} changed since pictures of its cases were made; generate in a new folder")
     with bench_run.open() as folder:
         entry = JudgeFile(
-            name=judge.name, judge_class=_class_path(judge), fingerprint=judge.fingerprint, metrics=list(judge.metrics)
+            name=judge.name,
+            judge_class=_class_path(judge),
+            fingerprint=judge.fingerprint,
+            metrics=list(judge.metrics),
+            asks_questions=asks_questions(judge),
         )
         _refuse_other_judge(bench_run, entry)
         with folder.start(f"judge {judge.name}"):

@@ -68,8 +68,27 @@ class Reference(Record):
     attributes: dict[str, str] = Field(default_factory=dict)
 
 
+class Question(Record):
+    """A yes/no item of a checklist.
+
+    `about` names what it tests, such as a reference or an attribute of one. It makes sense only where the questions of
+    the same checklist that `depends_on` names are answered as expected.
+    """
+
+    id: str = Field(min_length=1)
+    text: Text
+    level: Literal["global", "atomic"] = "atomic"
+    dimension: str
+    expected: bool = True
+    about: list[str] = Field(default_factory=list)
+    depends_on: list[str] = Field(default_factory=list)
+
+
 class Case(Record):
-    """One task for a generator: an instruction, 0..n references and the metrics that apply."""
+    """One task for a generator: an instruction, 0..n references, and the metrics and questions that apply.
+
+    Questions are for judges alone; their ids are unique within the case.
+    """
 
     id: str = Field(min_length=1)
     benchmark: str
@@ -78,9 +97,21 @@ class Case(Record):
     instruction: Text
     references: list[Reference] = Field(default_factory=list)
     metrics: list[str] = Field(default_factory=list)
+    questions: list[Question] = Field(default_factory=list)
     hints: dict[str, str] = Field(default_factory=dict)
     split: Split | None = None
     meta: dict[str, Any] = Field(default_factory=dict)
+
+    @model_validator(mode="after")
+    def _questions_are_told_apart(self) -> Case:
+        ids = [question.id for question in self.questions]
+        twice = sorted({name for name in ids if ids.count(name) > 1})
+        if twice:
+            raise ValueError(f"expected questions with ids of their own, got several of {', '.join(twice)}")
+        unknown = sorted({name for question in self.questions for name in question.depends_on} - set(ids))
+        if unknown:
+            raise ValueError(f"expected questions that depend on others of the case, got {', '.join(unknown)}")
+        return self
 
 
 class Candidate(Record):
@@ -146,17 +177,6 @@ class Comparison(Record):
                     f"got i={judgement.i}, j={judgement.j}"
                 )
         return self
-
-
-class Question(Record):
-    """A yes/no item of a checklist."""
-
-    id: str = Field(min_length=1)
-    text: Text
-    level: Literal["global", "atomic"] = "atomic"
-    dimension: str
-    expected: bool = True
-    about: list[str] = Field(default_factory=list)
 
 
 class Verdict(Record):

@@ -49,7 +49,8 @@ class Judge(Protocol):
         fingerprint: equal for judges that answer equally; it goes into every verdict.
 
     A judge that may be asked by several threads at once also has `max_concurrency`, the number of questions that its
-    model can work on at once; without it, that is 1.
+    model can work on at once; without it, that is 1. A judge that is asked the questions of each case in place of
+    metrics of its own says so by `asks_questions`.
     """
 
     name: str
@@ -61,6 +62,16 @@ class Judge(Protocol):
 
     def judge(self, requests: Sequence[JudgeRequest]) -> list[Verdict]:
         """Return one verdict per request, in order; never raises for one bad item."""
+
+
+def asks_questions(judge: Judge) -> bool:
+    """Tell whether a judge is asked the questions of each case, by their ids, in place of metrics of its own."""
+    return bool(getattr(judge, "asks_questions", False))
+
+
+def asked_about(judge: Judge, case: Case) -> tuple[str, ...]:
+    """Return what a judge is asked about a candidate of a case: ids of the case's questions, or its own metrics."""
+    return tuple(question.id for question in case.questions) if asks_questions(judge) else judge.metrics
 
 
 @dataclass(frozen=True)

@@ -14,6 +14,7 @@ from __future__ import annotations
 import gc
 from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from itertools import islice
+from statistics import fmean
 
 from pytorch_lightning import LightningModule, Trainer
 from torch import Tensor, tensor, zeros
@@ -29,7 +30,7 @@ from gnomon.ranks import failing_together, gather_texts
 from gnomon.records import Candidate, Verdict
 from gnomon.training import interruptible
 from rm.ahead import ask_ahead
-from rm.judge import Judge
+from rm.judge import Judge, asked_about
 
 _SELDOM = 50_000
 """New objects after which the interpreter looks for cycles while a judge is asked ahead."""
@@ -62,7 +63,7 @@ class JudgeEvaluator(LightningModule):
 
     def forward(self, batch: Sequence[Candidate]) -> list[Verdict]:
         """Return the verdicts about a batch of candidates that were asked for now."""
-        wanted: list[Question] = [(candidate, metric) for candidate in batch for metric in self.judge.metrics]
+        wanted: list[Question] = [(candidate, metric) for candidate in batch for metric in self._asked_about(candidate)]
         open_ = open_questions(self.run, self.judge, wanted, self.listed, self.known)
         return judge_batch(self.run, self.judge, open_, self.listed)
 
@@ -79,16 +80,17 @@ class JudgeEvaluator(LightningModule):
     def look_ahead(self, batches: Sequence[Sequence[Candidate]]) -> None:
         """Prepare to be given these batches, in this order; a judge of several questions at once is asked ahead."""
         max_concurrency = getattr(self.judge, "max_concurrency", 1)
-        if max_concurrency > 1:
+        candidates = [candidate for batch in batches for candidate in batch]
+        if max_concurrency > 1 and candidates:
             # What has been imported by now stays. Looking through it again and again for what may be freed takes a
             # third of the time of everything that a request costs here, and through what is in flight a tenth.
             gc.freeze()
             gc.set_threshold(_SELDOM, *self.thresholds[1:])
             self.ahead = ask_ahead(
                 lambda candidate: self.forward([candidate]),
-                [candidate for batch in batches for candidate in batch],
+                candidates,
                 max_concurrency=max_concurrency,
-                questions=len(self.judge.metrics),
+                questions=fmean(len(self._asked_about(candidate)) for candidate in candidates),
             )
 
     def give_up(self) -> None:
@@ -97,6 +99,9 @@ class JudgeEvaluator(LightningModule):
             self.ahead.close()
             gc.set_threshold(*self.thresholds)
             gc.unfreeze()
+
+    def _asked_about(self, candidate: Candidate) -> tuple[str, ...]:
+        return asked_about(self.judge, self.run.cases[candidate.case_id])
 
     def _judged(self, batch: Sequence[Candidate]) -> list[Verdict]:
         if self.ahead is None:

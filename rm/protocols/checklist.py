@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass
 from functools import cached_property
 from typing import Protocol
@@ -50,65 +50,53 @@ class ChecklistForm:
         return Parsed(value, parsed.status, parsed.level, parsed.rationale, parsed.problem)
 
 
-class Checklist:
-    """The questions of a benchmark: which case has which.
+def question_of(request: JudgeRequest) -> Question:
+    """Return the question of its case that a request names as the metric.
 
-    A request asks for a question by its id, as the metric. The value of an answer is what was seen, 1.0 for yes and 0.0
-    for no, whatever answer the question expects.
-
-    Args:
-        questions: by case id.
+    Raises:
+        KeyError: when the case does not have it.
     """
+    for question in request.case.questions:
+        if question.id == request.metric:
+            return question
+    raise KeyError(request.metric)
 
-    def __init__(self, questions: Mapping[str, Sequence[Question]]) -> None:
-        self._by_case = {case: {question.id: question for question in asked} for case, asked in questions.items()}
-        self.ids = tuple(dict.fromkeys(name for asked in self._by_case.values() for name in asked))
 
-    @cached_property
-    def fingerprint(self) -> str:
-        """Hash of all questions."""
-        return stable_hash(self._by_case)
-
-    def get(self, request: JudgeRequest) -> Question:
-        """Return the question that a request is about.
-
-        Raises:
-            KeyError: when the case does not have it.
-        """
-        return self._by_case[request.case.id][request.metric]
-
-    def problem(self, request: JudgeRequest) -> str | None:
-        """Say that the case does not have the question."""
-        if request.metric in self._by_case.get(request.case.id, {}):
-            return None
-        return f"case {request.case.id!r} has no question {request.metric!r}"
+def _problem(request: JudgeRequest) -> str | None:
+    if any(question.id == request.metric for question in request.case.questions):
+        return None
+    return f"case {request.case.id!r} has no question {request.metric!r}"
 
 
 class ChecklistJudge:
-    """Answers questions with a reason; the value is 1.0 for yes and 0.0 for no.
+    """Answers the questions of cases with a reason.
+
+    A request names one of its case's questions as the metric. The value is what was seen, 1.0 for yes and 0.0 for no,
+    whatever answer the question expects.
 
     Args:
         vlm: whom to ask.
-        questions: by case id; a request names one of its case's questions as the metric.
         parameters: how replies are drawn.
         language: of the questions and the instruction.
         name: for people.
         batch_size: requests whose pictures are in memory together.
     """
 
+    asks_questions = True
+    metrics: tuple[str, ...] = ()
+
     def __init__(
         self,
         vlm: VLM,
-        questions: Mapping[str, Sequence[Question]],
         *,
         parameters: GenerationParameters | None = None,
         language: str = "en",
         name: str | None = None,
         batch_size: int = 64,
     ) -> None:
-        self.vlm, self.checklist, self.form = vlm, Checklist(questions), ChecklistForm("checklist", language)
+        self.vlm, self.form = vlm, ChecklistForm("checklist", language)
         self.parameters = parameters or GenerationParameters()
-        self.name, self.metrics, self.batch_size = name or f"checklist ({vlm.name})", self.checklist.ids, batch_size
+        self.name, self.batch_size = name or f"checklist ({vlm.name})", batch_size
 
     @property
     def max_concurrency(self) -> int:
@@ -117,9 +105,9 @@ class ChecklistJudge:
 
     @cached_property
     def fingerprint(self) -> str:
-        """Hash of model, form, questions and sampling."""
+        """Hash of model, form and sampling; the question's own words are in a verdict's prompt hash."""
         form = load_form(self.form.form, self.form.language)
-        asked = [form, self.form.language, self.checklist.fingerprint, asdict(self.parameters)]
+        asked = [form, self.form.language, asdict(self.parameters)]
         return stable_hash(["checklist", READING_VERSION, self.vlm.fingerprint, asked])
 
     def judge(self, requests: Sequence[JudgeRequest]) -> list[Verdict]:
@@ -127,16 +115,16 @@ class ChecklistJudge:
         return checklist_shell(self, self._answer).judge(requests)
 
     def _answer(self, asked: Sequence[Asked]) -> list[Outcome]:
-        replies = self.vlm.generate(build_all(asked, self.checklist, self.form), self.parameters)
+        replies = self.vlm.generate(build_all(asked, self.form), self.parameters)
         return [single_outcome(reply, self.form.read(reply)) for reply in replies]
 
 
-def build_all(asked: Sequence[Asked], checklist: Checklist, form: ChecklistForm) -> list[Conversation]:
+def build_all(asked: Sequence[Asked], form: ChecklistForm) -> list[Conversation]:
     """Return the conversation of each request."""
     return [
         form.build(
             item.request.case.instruction.get(form.language),
-            checklist.get(item.request).text.get(form.language),
+            question_of(item.request).text.get(form.language),
             item.pictures,
         )
         for item in asked
@@ -146,7 +134,6 @@ def build_all(asked: Sequence[Asked], checklist: Checklist, form: ChecklistForm)
 class _QuestionJudge(Protocol):
     """A judge of questions."""
 
-    checklist: Checklist
     form: ChecklistForm
     batch_size: int
 
@@ -161,8 +148,8 @@ def checklist_shell(judge: _QuestionJudge, answer: Callable[[Sequence[Asked]], l
     """Return what turns requests to a judge of questions into verdicts."""
     return Shell(
         judge.fingerprint,
-        problem=judge.checklist.problem,
-        prompt_hash=lambda request: judge.form.prompt_hash(judge.checklist.get(request)),
+        problem=_problem,
+        prompt_hash=lambda request: judge.form.prompt_hash(question_of(request)),
         answer=answer,
         question_id=lambda request: request.metric,
         batch_size=judge.batch_size,

@@ -4,16 +4,16 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from functools import cached_property
 
 from gnomon.errors import UserError
 from gnomon.hashing import stable_hash
-from gnomon.records import Question, Verdict
+from gnomon.records import Verdict
 from rm.judge import JudgeRequest
 from rm.protocols.asking import READING_VERSION, Asked, Outcome
-from rm.protocols.checklist import Checklist, ChecklistForm, build_all, checklist_shell
+from rm.protocols.checklist import ChecklistForm, build_all, checklist_shell
 from rm.protocols.templates import load_form
 from rm.vlm.conversation import VLM, ChoiceScores
 
@@ -22,11 +22,10 @@ NO = {"en": ("No", "no", " No", " no", "NO"), "zh": ("否",)}
 
 
 class YesNoJudge:
-    """The value of a question is P(yes) / (P(yes) + P(no)), each summed over its spellings: one forward pass.
+    """The value of a case's question is P(yes) / (P(yes) + P(no)), each summed over its spellings: one forward pass.
 
     Args:
         vlm: whom to ask.
-        questions: by case id; a request names one of its case's questions as the metric.
         yes: spellings of yes, none of them the beginning of another; those of the language by default.
         no: spellings of no.
         language: of the questions and the instruction.
@@ -35,10 +34,12 @@ class YesNoJudge:
         batch_size: requests whose pictures are in memory together.
     """
 
+    asks_questions = True
+    metrics: tuple[str, ...] = ()
+
     def __init__(
         self,
         vlm: VLM,
-        questions: Mapping[str, Sequence[Question]],
         *,
         yes: Sequence[str] | None = None,
         no: Sequence[str] | None = None,
@@ -47,11 +48,11 @@ class YesNoJudge:
         name: str | None = None,
         batch_size: int = 64,
     ) -> None:
-        self.vlm, self.checklist, self.form = vlm, Checklist(questions), ChecklistForm("yes_no", language)
+        self.vlm, self.form = vlm, ChecklistForm("yes_no", language)
         load_form("yes_no", language)
         self.yes, self.no, self.minimum_mass = tuple(yes or YES[language]), tuple(no or NO[language]), minimum_mass
         check_spellings([*self.yes, *self.no])
-        self.name, self.metrics, self.batch_size = name or f"yes or no ({vlm.name})", self.checklist.ids, batch_size
+        self.name, self.batch_size = name or f"yes or no ({vlm.name})", batch_size
 
     @property
     def max_concurrency(self) -> int:
@@ -60,9 +61,9 @@ class YesNoJudge:
 
     @cached_property
     def fingerprint(self) -> str:
-        """Hash of model, form, questions and spellings."""
+        """Hash of model, form and spellings; the question's own words are in a verdict's prompt hash."""
         form = load_form(self.form.form, self.form.language)
-        asked = [form, self.form.language, self.checklist.fingerprint, self.yes, self.no, self.minimum_mass]
+        asked = [form, self.form.language, self.yes, self.no, self.minimum_mass]
         return stable_hash(["yes or no", READING_VERSION, self.vlm.fingerprint, asked])
 
     def judge(self, requests: Sequence[JudgeRequest]) -> list[Verdict]:
@@ -73,7 +74,7 @@ class YesNoJudge:
         choices = [*self.yes, *self.no]
         return [
             replace(self.read(scores), served_by=scores.served_by)
-            for scores in self.vlm.choose(build_all(asked, self.checklist, self.form), choices)
+            for scores in self.vlm.choose(build_all(asked, self.form), choices)
         ]
 
     def read(self, scores: ChoiceScores) -> Outcome:

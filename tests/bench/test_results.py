@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 
 from bench import benchmarks
 from bench.benchmarks import Benchmark, Score
+from bench.folder import JudgeFile
 from bench.results import (
     Item,
     JudgeResult,
@@ -27,6 +28,10 @@ from bench.text import comparison_text, results_text
 from gnomon.records import Candidate, Case, Status, Text, Verdict
 
 STATUSES: list[Status] = ["ok", "parse_error", "refused", "missing_output", "not_applicable"]
+
+
+def judge_file(metrics: list[str]) -> JudgeFile:
+    return JudgeFile(name="j", judge_class="j", fingerprint="j", metrics=metrics)
 
 
 def score(status: Status = "ok", value: float = 1.0) -> Score:
@@ -230,8 +235,8 @@ def test_what_a_benchmark_derives_stands_beside_what_was_judged() -> None:
         ("j", "m"): {item: judged("m", item, 3.0) for item in items},
         ("j", "n"): {items[0]: judged("n", items[0], 2.0), items[1]: judged("n", items[1], None, "refused")},
     }
-    scores = all_scores(items, verdicts, cases, fingerprint="j", metrics=["m", "n"])
+    scores = all_scores(items, verdicts, cases, judge_file(["m", "n"]))
     assert list(scores) == ["m", "n", "overall"]
     assert scores["overall"] == {items[0]: Score(2.0), items[1]: Score(None, "refused")}  # the third is pending
-    own = all_scores(items, {("j", "overall"): {}}, cases, fingerprint="j", metrics=["overall", "m", "n"])
+    own = all_scores(items, {("j", "overall"): {}}, cases, judge_file(["overall", "m", "n"]))
     assert own["overall"] == {}

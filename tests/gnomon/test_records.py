@@ -95,3 +95,14 @@ def test_a_failure_is_a_status_and_never_a_number(value: float | None, status: S
     with pytest.raises(ValidationError, match="expected a value exactly when status is 'ok'"):
         Verdict(**fields, value=value, status=status)
     assert Verdict(**fields, value=None, status="refused").value is None
+
+
+def test_the_questions_of_a_case_are_told_apart_and_depend_on_each_other_alone() -> None:
+    red = Question(id="red", text=Text(en="Is the hat red?"), dimension="following", depends_on=["hat"])
+    hat = Question(id="hat", text=Text(en="Is there a hat?"), dimension="following")
+    fields: dict[str, Any] = {"id": "c", "benchmark": "b", "task": "t", "instruction": Text(en="a red hat")}
+    assert Case(**fields, questions=[red, hat]).questions[0].depends_on == ["hat"]
+    with pytest.raises(ValidationError, match="several of hat"):
+        Case(**fields, questions=[hat, hat])
+    with pytest.raises(ValidationError, match="got hat"):
+        Case(**fields, questions=[red])

@@ -11,12 +11,17 @@ from hypothesis import strategies as st
 from bench.benchmarks import Score, benchmark_of
 from bench.editcompass.cases import CATEGORIES, CELLS, METRICS
 from bench.editcompass.scoring import derive, groups
+from bench.folder import JudgeFile
 from bench.results import Item, metric_result
 from bench.scores import all_scores
 from gnomon.records import Case, Status, Text, Verdict
 
 TASKS = {category: next(cell.task for cell in CELLS.values() if cell.category == category) for category in CATEGORIES}
 OVERALLS = ("overall", "overall_official_summary")
+
+
+def judge_file(metrics: list[str]) -> JudgeFile:
+    return JudgeFile(name="j", judge_class="j", fingerprint="j", metrics=metrics)
 
 
 def case(task: str = "add", flags: str = "IF WA URC IC VQ", case_id: str = "c") -> Case:
@@ -172,7 +177,7 @@ def test_failures_stay_in_the_count_of_every_result() -> None:
                 case_id=name, generator="g", metric=metric, value=score.value, status=score.status, judge="j"
             )
             verdicts.setdefault(("j", metric), {})[name, 0] = verdict
-    scores = all_scores(items, verdicts, cases, fingerprint="j", metrics=list(METRICS.values()))
+    scores = all_scores(items, verdicts, cases, judge_file(list(METRICS.values())))
     overall = metric_result(items, scores["overall"], cases)
     assert (overall.n_total, overall.n_scored, overall.n_failed, overall.n_pending) == (3, 1, 1, 1)
     assert overall.value == pytest.approx(4.0)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -12,7 +13,7 @@ from hypothesis import strategies as st
 
 from gnomon.errors import UserError
 from gnomon.records import Question, Text
-from rm.judge import Judge, JudgeRequest
+from rm.judge import Judge, JudgeRequest, asked_about
 from rm.protocols.checklist import ChecklistJudge
 from rm.protocols.yes_no import NO, YES, YesNoJudge, check_spellings
 from rm.vlm.conversation import ChoiceScores, Reply
@@ -28,9 +29,20 @@ QUESTIONS = {
 }
 
 
+@pytest.fixture(name="ask")
+def ask_with_questions(ask: Ask) -> Ask:
+    """A function that makes a request about a case with the questions above."""
+
+    def make(image: int | str | None, metric: str, case: str = "c") -> JudgeRequest:
+        request = ask(image, metric, case)
+        return replace(request, case=request.case.model_copy(update={"questions": QUESTIONS[case]}))
+
+    return make
+
+
 def test_answers_are_ones_and_noughts_at_their_place(ask: Ask, listed: Make) -> None:
     vlm = listed([Reply('{"reason": "it is", "answer": "yes"}'), Reply("No."), Reply("Perhaps"), Reply("", "refused")])
-    judge: Judge = ChecklistJudge(vlm, QUESTIONS)
+    judge: Judge = ChecklistJudge(vlm)
     requests = [ask(1, "q1"), ask(1, "q2"), ask(2, "q1", "d"), ask(2, "q2", "d"), ask(3, "q1"), ask(None, "q1")]
     verdicts = judge.judge(requests)
     assert [(verdict.value, verdict.status) for verdict in verdicts] == [
@@ -42,7 +54,9 @@ def test_answers_are_ones_and_noughts_at_their_place(ask: Ask, listed: Make) -> 
         (None, "missing_output"),
     ]
     assert [verdict.question_id for verdict in verdicts] == [request.metric for request in requests]
-    assert judge.metrics == ("q1", "q2")
+    assert judge.metrics == ()
+    assert asked_about(judge, requests[0].case) == ("q1", "q2")
+    assert asked_about(judge, requests[2].case) == ("q1",)
     words = ["".join(part for part in talk[1].content if isinstance(part, str)) for talk in vlm.asked]
     assert '"Is it \\"red\\"?"' in words[0]
     assert "Is it blue?" in words[2]
@@ -57,7 +71,7 @@ def scores(**probabilities: float) -> ChoiceScores:
 
 def test_the_probability_of_yes_is_summed_over_spellings_and_normalised(ask: Ask, listed: Make) -> None:
     vlm = listed([], [scores(Yes=0.2, yes=0.1, No=0.1), ChoiceScores(None, "api_error", "down"), scores()])
-    verdicts = YesNoJudge(vlm, QUESTIONS).judge([ask(1, "q1"), ask(1, "q2"), ask(2, "q1", "d"), ask(2, "q2", "d")])
+    verdicts = YesNoJudge(vlm).judge([ask(1, "q1"), ask(1, "q2"), ask(2, "q1", "d"), ask(2, "q2", "d")])
     assert verdicts[0].value == pytest.approx(0.75)
     assert [verdict.status for verdict in verdicts] == ["ok", "api_error", "parse_error", "not_applicable"]
     assert "0.4 of the probability" in (verdicts[0].rationale or "")
@@ -67,7 +81,7 @@ def test_the_probability_of_yes_is_summed_over_spellings_and_normalised(ask: Ask
 @given(yes=st.floats(-2000, 0), no=st.floats(-2000, 0))
 def test_yes_and_no_are_symmetric_however_small(listed: Make, yes: float, no: float) -> None:
     def value(one: float, other: float) -> float:
-        judge = YesNoJudge(listed([]), QUESTIONS, yes=["Yes"], no=["No"])
+        judge = YesNoJudge(listed([]), yes=["Yes"], no=["No"])
         outcome = judge.read(ChoiceScores({"Yes": one, "No": other}))
         assert outcome.value is not None
         return outcome.value
@@ -77,7 +91,7 @@ def test_yes_and_no_are_symmetric_however_small(listed: Make, yes: float, no: fl
 
 
 def test_too_little_mass_is_no_answer(listed: Make) -> None:
-    judge = YesNoJudge(listed([]), QUESTIONS, minimum_mass=0.5)
+    judge = YesNoJudge(listed([]), minimum_mass=0.5)
     assert judge.read(scores(Yes=0.2, No=0.2)).status == "parse_error"
     assert judge.read(scores(Yes=0.4, No=0.2)).status == "ok"
 
@@ -89,13 +103,12 @@ def test_a_spelling_may_not_begin_another() -> None:
         check_spellings(["Ye", "Yes", "No"])
 
 
-def test_questions_and_language_are_in_the_fingerprint(listed: Make) -> None:
+def test_form_and_language_are_in_the_fingerprint(listed: Make) -> None:
     vlm = listed([])
     judges: list[Judge] = [
-        ChecklistJudge(vlm, QUESTIONS),
-        ChecklistJudge(vlm, QUESTIONS, language="zh"),
-        ChecklistJudge(vlm, {}),
-        YesNoJudge(vlm, QUESTIONS),
-        YesNoJudge(vlm, QUESTIONS, yes=["Yes"]),
+        ChecklistJudge(vlm),
+        ChecklistJudge(vlm, language="zh"),
+        YesNoJudge(vlm),
+        YesNoJudge(vlm, yes=["Yes"]),
     ]
-    assert len({judge.fingerprint for judge in judges}) == 5
+    assert len({judge.fingerprint for judge in judges}) == 4

@@ -1,0 +1,1 @@
+"""MDMR-Bench: pictures made from one to four references, judged by checklists of yes/no questions."""
