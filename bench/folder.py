@@ -17,7 +17,7 @@ All steps share one manifest, because they share one identity: which generator m
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cached_property
@@ -214,12 +214,13 @@ class BenchRun:
         return (self.path / name).exists()
 
 
-def hash_once(root: Path, run: Path) -> tuple[str, str]:
+def hash_once(root: Path, run: Path, *, cases: Sequence[Case] | None = None) -> tuple[str, str]:
     """Return hash and stamp of the dataset in `root`; the hash is the run's, unless a file was written since.
 
     Hashing decodes every picture, which takes minutes for a real benchmark, and each step and resume needs the hash.
+    `cases` are those of the dataset, where they have been read already.
     """
-    stamp = dataset_stamp(root)
+    stamp = dataset_stamp(root, cases=cases)
     manifest, settings = read_manifest(run), run / GENERATE
     if manifest is not None and manifest.command == COMMAND and settings.exists():
         known = read_json(settings, GenerateFile)

@@ -116,6 +116,7 @@ class FolderGenerator:
     mapping: Path | None = None
     language: str | None = None
     _placement: Placement = field(init=False, repr=False)
+    _seen: dict[tuple[str, int], Path] = field(init=False, repr=False, default_factory=dict)
 
     def __post_init__(self) -> None:
         try:
@@ -173,7 +174,6 @@ class FolderGenerator:
                 "pattern or by a column seed in a mapping"
             )
         self._placement.check(cases)
-        used: set[Path] = set()
         waiting: dict[str, str] = {}
         for case in cases:
             for seed in seeds:
@@ -184,7 +184,8 @@ class FolderGenerator:
                 if path is None:
                     waiting[self._placement.name(case, seed)] = case.id
                 else:
-                    used.add(path)
+                    self._seen[case.id, seed] = path
+        used = set(self._seen.values())
         unused = [path for path in _pictures_below(Path(self.folder)) if path not in used]
         if unused:
             warnings.warn(unused_text(Path(self.folder), unused, waiting), stacklevel=2)
@@ -226,7 +227,7 @@ class FolderGenerator:
     def _is_older(self, case: Case, candidate: Candidate, run: Path) -> bool:
         """Say whether a picture is older than its copy, or is gone."""
         try:
-            path = self._find(case, candidate.seed)
+            path = self._seen.get((case.id, candidate.seed)) or self._find(case, candidate.seed)
             return path is None or last_change(path) < last_change(run / str(candidate.path))
         except OSError:  # no copy any more; or a folder that may not be entered, as loading the picture says
             return False

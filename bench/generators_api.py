@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Sequence
+import json
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 from urllib.parse import urlsplit
@@ -21,6 +22,7 @@ from rm.service import decode_picture, png_bytes, read_picture
 from rm.vlm.requests import (
     Connection,
     Endpoint,
+    Form,
     Memory,
     NoAnswerError,
     SharedClient,
@@ -118,7 +120,7 @@ class ImagesApiGenerator:
         """Return a picture or a failure for every case, in order.
 
         Raises:
-            UserError: for a wrong key, address or model name, and without the package openai.
+            UserError: for a wrong key, address or model name, and without the package aiohttp.
         """
         return run_to_end(self._generate(list(zip(cases, references, seeds, strict=True))))
 
@@ -140,19 +142,14 @@ class ImagesApiGenerator:
         """Return the picture that the server makes: base64, or the bytes of a file."""
         case, references, seed = item
         prompt = instruction_in(case, self.language)
-        fields = self._parameters | ({"seed": seed % _SEED_RANGE} if self._send_seed else {})
-        pictures = await asyncio.to_thread(_files, references)
-
-        async def send(client: Any) -> bytes:
-            images = client.images.with_raw_response
-            known = {"model": self._endpoint.model, "prompt": prompt, "n": 1, "extra_body": fields}
-            response = await (images.edit(image=pictures, **known) if pictures else images.generate(**known))
-            content: bytes = response.content
-            return content
-
+        fields: dict[str, Any] = {"model": self._endpoint.model, "prompt": prompt, "n": 1, **self._parameters}
+        if self._send_seed:
+            fields["seed"] = seed % _SEED_RANGE
+        body = Form(_as_texts(fields), await asyncio.to_thread(_files, references)) if references else fields
+        path = "/images/edits" if references else "/images/generations"
         async with connection.places:
             try:
-                entry = await connection.ask(send, lambda content: _first_entry(connection, content))
+                entry = await connection.ask(path, body, lambda content: _first_entry(connection, content))
             except StatusError as error:
                 raise connection.explained(error) from error
             if entry.picture is not None:
@@ -166,8 +163,20 @@ class ImagesApiGenerator:
             return await connection.persist(lambda: _fetch(url, connection.endpoint.timeout))
 
 
-def _files(references: Sequence[Image.Image]) -> list[tuple[str, bytes, str]]:
-    return [(f"reference-{place}.png", png_bytes(picture), "image/png") for place, picture in enumerate(references)]
+def _files(references: Sequence[Image.Image]) -> list[tuple[str, str, bytes, str]]:
+    return [
+        ("image[]", f"reference-{place}.png", png_bytes(picture), "image/png")
+        for place, picture in enumerate(references)
+    ]
+
+
+def _as_texts(fields: Mapping[str, Any]) -> dict[str, str]:
+    """Return fields as a form has them: texts as they are, anything else as JSON, and nothing for a null."""
+    return {
+        name: value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
+        for name, value in fields.items()
+        if value is not None
+    }
 
 
 def _picture(content: str | bytes) -> Image.Image:

@@ -94,7 +94,7 @@ class ById:
 
 
 def _with_endings(path: Path) -> list[Path]:
-    return [file for ending in ENDINGS if (file := path.with_name(path.name + ending)).is_file()]
+    return [file for ending in ENDINGS if (file := Path(f"{path}{ending}")).is_file()]
 
 
 class ByPattern:

@@ -122,14 +122,15 @@ def generate(
         max_references=max_references,
         language=language_of(generator),
     )
-    dataset, stamp = hash_once(root, Path(out))
+    dataset, stamp = hash_once(root, Path(out), cases=everything)
     with open_run(Path(out), config, seed, dataset) as folder:
         by_id = {case.id: _as_generators_see_it(case) for case in cases}
         known = {(record.case_id, record.seed): record for record in folder.read(Candidate, CANDIDATES)}
         if isinstance(generator, FolderGenerator):
             generator.refuse_changed(known.values(), by_id, folder.path)
         with folder.start("generate"):
-            write_records(folder.path / CASES, cases)
+            if not (folder.path / CASES).exists():  # equal ones otherwise, by the run's identity
+                write_records(folder.path / CASES, cases)
             settings = GenerateFile(
                 cases=str(root.resolve()),
                 stamp=stamp,

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import errno
 import os
+import stat
 import uuid
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -44,7 +45,8 @@ def last_change(path: str | Path) -> int:
         OSError: when there is no such file.
     """
     path = Path(path)
-    return max(path.stat().st_ctime_ns, path.lstat().st_ctime_ns)
+    own = path.lstat()
+    return max(own.st_ctime_ns, path.stat().st_ctime_ns) if stat.S_ISLNK(own.st_mode) else own.st_ctime_ns
 
 
 def atomic_write_bytes(path: str | Path, data: bytes | memoryview, *, sync: bool = False) -> None:

@@ -19,6 +19,9 @@ from pydantic import BaseModel
 
 from gnomon.errors import UserError
 
+_PLAIN = frozenset({str, int, bool, type(None)})
+"""What most values are; records are made plain by the hundred thousand."""
+
 
 def to_plain(value: object, key: str = "") -> object:
     """Turn nested records, dataclasses, paths, enums and tuples into what JSON can hold without loss.
@@ -31,9 +34,11 @@ def to_plain(value: object, key: str = "") -> object:
         ValueError: for anything that JSON has no word for (NaN, infinity, a key that is no string, an object
             of another class), with the dotted key where it stands.
     """
+    if type(value) in _PLAIN:
+        return value
     if isinstance(value, Enum):
         return to_plain(value.value, key)
-    if value is None or isinstance(value, str | bool | int):
+    if isinstance(value, str | int):
         return value
     if isinstance(value, float):
         if not math.isfinite(value):
@@ -46,9 +51,15 @@ def to_plain(value: object, key: str = "") -> object:
     if dataclasses.is_dataclass(value) and not isinstance(value, type):
         return to_plain({field.name: getattr(value, field.name) for field in dataclasses.fields(value)}, key)
     if isinstance(value, Mapping):
-        return {_string_key(name, key): to_plain(item, _dotted(key, name)) for name, item in value.items()}
+        return {
+            _string_key(name, key): item if type(item) in _PLAIN else to_plain(item, _dotted(key, name))
+            for name, item in value.items()
+        }
     if isinstance(value, list | tuple):
-        return [to_plain(item, _dotted(key, position)) for position, item in enumerate(value)]
+        return [
+            item if type(item) in _PLAIN else to_plain(item, _dotted(key, position))
+            for position, item in enumerate(value)
+        ]
     raise ValueError(
         f"expected numbers, texts, lists, mappings, paths, dataclasses or records at '{key}', "
         f"got {type(value).__module__}.{type(value).__qualname__}; convert it first"

@@ -71,11 +71,13 @@ class JudgeEvaluator(LightningModule):
         """Judge a batch on each rank, write all of them on the first, and return how many were news."""
         with failing_together():
             verdicts = [verdict for verdict in self._judged(batch) if self._is_news(verdict)]
-        everyone = gather_texts([to_line(verdict) for verdict in verdicts])
+        if self.trainer.world_size > 1:
+            lines = gather_texts([to_line(verdict) for verdict in verdicts])
+            verdicts = [Verdict.model_validate_json(line) for line in lines]
         if self.record is not None:
-            for line in everyone:
-                self.record(Verdict.model_validate_json(line))
-        return tensor(len(everyone))  # DeepSpeed looks into outputs, and knows no numbers
+            for verdict in verdicts:
+                self.record(verdict)
+        return tensor(len(verdicts))  # DeepSpeed looks into outputs, and knows no numbers
 
     def look_ahead(self, batches: Sequence[Sequence[Candidate]]) -> None:
         """Prepare to be given these batches, in this order; a judge of several questions at once is asked ahead."""

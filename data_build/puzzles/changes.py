@@ -118,8 +118,9 @@ class _Planes:
     def of(cls, image: Image.Image) -> _Planes:
         """Convert an RGB picture; a small one, whose marks are thin, keeps its colours in full."""
         scale = 2 if min(image.size) >= 256 else 1
-        brightness, blue, red = image.convert("YCbCr").split()
-        return cls(np.asarray(brightness), (np.asarray(blue.reduce(scale)), np.asarray(red.reduce(scale))), scale)
+        # Colours of the smaller picture, which takes a quarter of the time.
+        _, blue, red = image.reduce(scale).convert("YCbCr").split()
+        return cls(np.asarray(image.convert("L")), (np.asarray(blue), np.asarray(red)), scale)
 
 
 def _enlarged(mask: Mask, scale: int) -> Mask:

@@ -132,7 +132,7 @@ class ApiVLM:
         """Return one reply per conversation, in order; never raises for one bad item.
 
         Raises:
-            UserError: for a wrong key, address or model name, and without the package openai.
+            UserError: for a wrong key, address or model name, and without the package aiohttp.
         """
         question = _Question(
             Reply,

@@ -62,10 +62,7 @@ class ChatClient(Connection):
         return answer
 
     async def _complete(self, body: Body) -> Body:
-        # All of it as it is: what goes through the client's own method for chats is walked over field by field,
-        # pictures too, and that takes longer than everything else about a request.
-        whole = {"model": self.endpoint.model, **body}
-        return await self.ask(lambda client: client.post("/chat/completions", cast_to=bytes, body=whole), self._parsed)
+        return await self.ask("/chat/completions", {"model": self.endpoint.model, **body}, self._parsed)
 
     def _parsed(self, content: bytes) -> Body:
         """Return a body as a chat completion."""

@@ -7,18 +7,19 @@ What is asked, and how an answer is read, is for the callers: :mod:`rm.vlm.chat`
 from __future__ import annotations
 
 import asyncio
+import io
 import json
 import math
-import ssl
-from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from types import TracebackType
 from typing import Any, Self, TypeVar
 from urllib.parse import urlsplit
 
 from tenacity import AsyncRetrying, RetryCallState, retry_if_exception_type
 
+import gnomon
 from gnomon.errors import UserError
 from gnomon.optional import require
 from gnomon.records import Status
@@ -33,6 +34,9 @@ from rm.remote import (
 
 WITHHELD = frozenset({"content_filter", "content_policy_violation", "contentFilter", "moderation_blocked"})
 """Error codes of a request that was refused for its content."""
+
+_ERRORS_FROM = 400
+"""Statuses from here on are no answers (RFC 9110, section 15)."""
 
 _Element = TypeVar("_Element")
 _Value = TypeVar("_Value")
@@ -114,6 +118,19 @@ def require_positive(**settings: float) -> None:
             raise UserError(f"expected {setting} above 0, got {value}")
 
 
+@dataclass(frozen=True)
+class Form:
+    """The body of a request that sends files.
+
+    Attributes:
+        fields: texts by name.
+        files: (name of the field, file name, content, type) of each.
+    """
+
+    fields: Mapping[str, str]
+    files: Sequence[tuple[str, str, bytes, str]] = field(default_factory=list)
+
+
 @dataclass
 class Memory:
     """What was learnt about a server: whether it has ever answered."""
@@ -169,7 +186,7 @@ class _OpenClient:
 
     Attributes:
         loop: where.
-        client: that of the package openai.
+        client: a session of aiohttp.
         places: see :attr:`Connection.places`.
         rooms: see :attr:`Connection.rooms`.
         users: how many calls use it.
@@ -198,27 +215,25 @@ class Connection:
             feature: what is asked for, for the message about a missing package.
 
         Raises:
-            UserError: without the package openai, and for a missing key.
+            UserError: without the package aiohttp, and for a missing key.
         """
         self.endpoint, self.memory = shared.endpoint, memory
-        self._openai = require("openai", feature=feature, extra="api")
+        self._aiohttp = require("aiohttp", feature=feature, extra="api")
         self._key = read_api_key(self.endpoint.api_key_variable)
         self._down = False
         self._opened: AbstractAsyncContextManager[_OpenClient] = shared.opened(self._make_client)
 
     def _make_client(self) -> Any:
-        address = urlsplit(self.endpoint.base_url)
-        near = address.hostname in ("localhost", "127.0.0.1", "::1")
-        # Reading the machine's certificates takes a while, and http needs none.
-        verify = True if address.scheme == "https" else ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
-        return self._openai.AsyncOpenAI(
-            base_url=self.endpoint.base_url,
-            api_key=self._key or "none",  # otherwise a key for OpenAI in the environment would go to any server
-            max_retries=0,
-            timeout=None,
-            # By aiohttp, since httpx looks through all connections at each request: 64 of them cost it 2 ms.
-            # A proxy of the environment is for far machines only.
-            http_client=self._openai.DefaultAioHttpClient(trust_env=not near, verify=verify),
+        aiohttp = self._aiohttp
+        near = urlsplit(self.endpoint.base_url).hostname in ("localhost", "127.0.0.1", "::1")
+        headers = {"User-Agent": f"gnomon/{gnomon.__version__}"}
+        if self._key:
+            headers["Authorization"] = f"Bearer {self._key}"
+        return aiohttp.ClientSession(
+            connector=aiohttp.TCPConnector(limit=0),  # places are the limit
+            headers=headers,
+            timeout=aiohttp.ClientTimeout(total=None, sock_connect=None),
+            trust_env=not near,  # a proxy of the environment is for far machines only
         )
 
     async def __aenter__(self) -> Self:
@@ -242,11 +257,12 @@ class Connection:
         """For elements in flight and those that get ready to be the next; all that wait may not fit into memory."""
         return self._shared.rooms
 
-    async def ask(self, send: Callable[[Any], Awaitable[bytes]], read: Callable[[bytes], _Value]) -> _Value:
+    async def ask(self, path: str, body: Mapping[str, Any] | Form, read: Callable[[bytes], _Value]) -> _Value:
         """Return what `read` makes of the body of the server's answer.
 
         Args:
-            send: makes one request with the client that it is given, and returns the answer's body.
+            path: what is asked, below the endpoint's `base_url`.
+            body: of the request, sent as JSON unless it is a form.
             read: raises :class:`TroubleError` for a body that is no answer.
 
         Raises:
@@ -255,7 +271,7 @@ class Connection:
         """
 
         async def once() -> _Value:
-            return read(await self._once(send))
+            return read(await self._once(path, body))
 
         value = await self.persist(once)
         self.memory.has_answered = True
@@ -292,29 +308,44 @@ class Connection:
     def _stops(self, state: RetryCallState) -> bool:
         return self._down or state.attempt_number > self.endpoint.max_retries
 
-    async def _once(self, send: Callable[[Any], Awaitable[bytes]]) -> bytes:
+    async def _once(self, path: str, body: Mapping[str, Any] | Form) -> bytes:
         """Ask once, and return the body of the answer."""
-        openai = self._openai
+        url = f"{self.endpoint.base_url}{path}"
         try:
-            async with asyncio.timeout(self.endpoint.timeout):
-                content = await send(self._shared.client)
+            async with (
+                asyncio.timeout(self.endpoint.timeout),
+                self._shared.client.post(url, **self._payload(body)) as response,
+            ):
+                content: bytes = await response.read()
         except TimeoutError as error:
             raise TroubleError(f"no answer within {self.endpoint.timeout:g} seconds", answered=False) from error
-        # That of the client's own time-outs too, of which there are none: a refused connection is called one.
-        except openai.APIConnectionError as error:
-            reason = self.clean(str(error.__cause__ or error))
+        except (self._aiohttp.ClientError, OSError) as error:
+            reason = self.clean(str(error) or type(error).__name__)
             raise TroubleError(f"no whole answer from {self.endpoint.base_url}: {reason}", answered=False) from error
-        except openai.APIStatusError as error:
-            self._down = False
-            raise self._of_status(error) from error
         self._down = False
+        if response.status >= _ERRORS_FROM:
+            raise self._of_status(response.status, response.headers, content)
         return content
 
-    def _of_status(self, error: Any) -> TroubleError | StatusError:
-        said = f"HTTP {error.status_code}: {self.clean(error.message) or 'no reason given'}"
-        if is_retryable_status(error.status_code):
-            return TroubleError(said, retry_after=retry_after_seconds(error.response.headers))
-        return StatusError(error.status_code, said, error.code)
+    def _payload(self, body: Mapping[str, Any] | Form) -> dict[str, Any]:
+        """Return a body as aiohttp takes it: anew for every try, since a form can be sent once."""
+        if isinstance(body, Form):
+            form = self._aiohttp.FormData(body.fields)
+            for name, file_name, content, kind in body.files:
+                form.add_field(name, content, filename=file_name, content_type=kind)
+            return {"data": form}
+        # As a file, which is sent in pieces: other requests have their turn between those of a large one.
+        return {
+            "data": io.BytesIO(json.dumps(body, ensure_ascii=False).encode()),
+            "headers": {"Content-Type": "application/json"},
+        }
+
+    def _of_status(self, status: int, headers: Mapping[str, str], content: bytes) -> TroubleError | StatusError:
+        message, code = _read_error(content)
+        said = f"HTTP {status}: {self.clean(message) or 'no reason given'}"
+        if is_retryable_status(status):
+            return TroubleError(said, retry_after=retry_after_seconds(headers))
+        return StatusError(status, said, code)
 
     def explained(self, error: StatusError) -> NoAnswerError:
         """Return what a refusal means for the item.
@@ -353,6 +384,20 @@ class Connection:
     def clean(self, text: str) -> str:
         """Return a server's text as one short line without our key."""
         return one_line(text, without=self._key)
+
+
+def _read_error(content: bytes) -> tuple[str, object]:
+    """Return the message and code of a refusal: OpenAI's and its like's, or whatever a gateway says."""
+    text = content.decode("utf-8", errors="replace")
+    try:
+        answer = json.loads(text)
+    except ValueError:
+        return text, None
+    error = answer.get("error", answer) if isinstance(answer, dict) else answer
+    if not isinstance(error, dict):
+        return str(error), None
+    message = error.get("message")
+    return message if isinstance(message, str) and message else json.dumps(error, ensure_ascii=False), error.get("code")
 
 
 async def ask_each(

@@ -154,7 +154,7 @@ def test_trouble_that_does_not_pass_is_an_api_error_of_its_case_alone(serve: Ser
 
     server = serve(script)
     good, bad, other = make(generator(server, max_retries=2), "good", "bad", "other")
-    assert bad == Failure("api_error", "HTTP 500: Error code: 500 - broken for good (3 tries)")
+    assert bad == Failure("api_error", "HTTP 500: broken for good (3 tries)")
     assert (colour(good), colour(other)) == (colour_of("good"), colour_of("other"))
     assert len(server.requests) == 5
 
@@ -162,13 +162,13 @@ def test_trouble_that_does_not_pass_is_an_api_error_of_its_case_alone(serve: Ser
 @pytest.mark.parametrize("code", ["content_filter", "content_policy_violation", "moderation_blocked", "contentFilter"])
 def test_a_request_withheld_for_its_content_is_refused_and_asked_once(serve: Serve, code: str) -> None:
     server = serve(first_times(error(400, "not allowed", code)))
-    assert make(generator(server), "x") == [Failure("refused", "HTTP 400: Error code: 400 - not allowed")]
+    assert make(generator(server), "x") == [Failure("refused", "HTTP 400: not allowed")]
     assert len(server.requests) == 1
 
 
 def test_another_refusal_is_an_api_error_and_asked_once(serve: Serve) -> None:
     server = serve(first_times(error(400, "size is too large", "invalid_value")))
-    assert make(generator(server), "x") == [Failure("api_error", "HTTP 400: Error code: 400 - size is too large")]
+    assert make(generator(server), "x") == [Failure("api_error", "HTTP 400: size is too large")]
     assert len(server.requests) == 1
 
 

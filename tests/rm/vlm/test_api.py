@@ -415,14 +415,14 @@ def test_can_be_named_in_a_config() -> None:
 
 
 def test_says_what_to_install_where_the_client_is_missing(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(sys.modules, "openai", None)
+    monkeypatch.setitem(sys.modules, "aiohttp", None)
     with pytest.raises(UserError, match=r"gnomon\[api\]"):
         replies(ApiVLM(model="tiny", base_url="http://127.0.0.1:1/v1"), "a")
 
 
 def test_needs_neither_torch_nor_the_client_to_be_imported() -> None:
     code = (
-        "import rm.vlm.api, rm.vlm.scripted, sys; sys.exit(bool({'torch', 'openai', 'transformers'} & {*sys.modules}))"
+        "import rm.vlm.api, rm.vlm.scripted, sys; sys.exit(bool({'torch', 'aiohttp', 'transformers'} & {*sys.modules}))"
     )
     assert subprocess.run([sys.executable, "-c", code]).returncode == 0
 
