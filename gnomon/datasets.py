@@ -124,11 +124,11 @@ def resolve(root: str | Path, relative: str) -> Path:
         raise UserError(f"expected a relative path of a picture, got {relative!r}; {way_out}")
     if parts[0].startswith("/") or ".." in parts:
         raise UserError(f"the path {relative!r} leaves the dataset folder; {way_out}")
-    # Most paths hold no link, and to follow the whole path to the dataset costs more than all else about a picture.
     steps = list(accumulate(parts, Path.joinpath, initial=Path(root).absolute()))
-    if not any(step.is_symlink() for step in steps[1:]):
-        return steps[-1]
     try:
+        # Most paths hold no link, and to follow the whole path to the dataset costs more than all else about a picture.
+        if not any(step.is_symlink() for step in steps[1:]):
+            return steps[-1]
         base = Path(root).resolve()
         target = (base / relative).resolve()
     except (OSError, RuntimeError) as error:  # a loop of links is a RuntimeError before Python 3.13

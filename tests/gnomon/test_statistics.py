@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+from dataclasses import astuple, replace
 
 import numpy as np
 import pytest
@@ -205,7 +205,9 @@ def test_the_width_of_a_statistic_bounds_the_rows_and_changes_nothing() -> None:
 
     narrow = cluster_bootstrap_statistic(watched, np.arange(40), num_resamples=100, width=DRAWS_AT_ONCE // 7)
     assert set(rows) == {1, 7, 2}
-    assert narrow == cluster_bootstrap_statistic(weighted_mean(values), np.arange(40), num_resamples=100)
+    whole = cluster_bootstrap_statistic(weighted_mean(values), np.arange(40), num_resamples=100)
+    # Matrix products of fewer rows add up in another order on some processors.
+    assert astuple(narrow) == pytest.approx(astuple(whole), rel=1e-12)
 
 
 def test_undefined_resamples_are_left_out_until_most_are() -> None:
