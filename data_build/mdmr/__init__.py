@@ -1,0 +1,1 @@
+"""Building MDMR-Bench: from a gallery of pictures to cases with references, instructions and checklists."""
