@@ -9,6 +9,7 @@ import uuid
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import IO
 
 from gnomon.errors import UserError
 
@@ -81,3 +82,25 @@ def atomic_write_bytes(path: str | Path, data: bytes | memoryview, *, sync: bool
 def atomic_write_text(path: str | Path, data: str) -> None:
     """Write `data` as UTF-8, otherwise like :func:`atomic_write_bytes`."""
     atomic_write_bytes(path, data.encode())
+
+
+@contextmanager
+def writing_lines(path: str | Path) -> Iterator[IO[str]]:
+    """Open a file for writing line by line, in UTF-8; it appears under its name only when all is well.
+
+    What a kill leaves in a run folder is removed by the next start.
+
+    Raises:
+        UserError: when the system refuses.
+    """
+    path = Path(path)
+    temporary = path.parent / f".{path.name}{TEMPORARY_SUFFIX}"
+    with writing(path):
+        try:
+            with temporary.open("w", encoding="utf-8") as file:
+                yield file
+                file.flush()
+                os.fsync(file.fileno())
+            temporary.replace(path)
+        finally:
+            temporary.unlink(missing_ok=True)

@@ -36,15 +36,33 @@ def load_image(path: str | Path, *, max_pixels: int = MAX_PIXELS) -> Image.Image
     Raises:
         UnreadableImageError: names the path and the reason.
     """
+    return _load(path, str(path), max_pixels)
+
+
+def decode_image(data: bytes, name: str, *, max_pixels: int = MAX_PIXELS) -> Image.Image:
+    """Load a picture as :func:`load_image` does, from the bytes of a file: a row of a table, a member of an archive.
+
+    Args:
+        data: the whole file.
+        name: what messages call it.
+        max_pixels: the largest width * height that is decoded.
+
+    Raises:
+        UnreadableImageError: names the picture and the reason.
+    """
+    return _load(io.BytesIO(data), name, max_pixels)
+
+
+def _load(file: str | Path | io.BytesIO, path: str, max_pixels: int) -> Image.Image:
     try:
-        with Image.open(path) as image:
+        with Image.open(file) as image:
             width, height = image.size
             if width * height > max_pixels:
                 raise UnreadableImageError(
                     f"expected at most {max_pixels:,} pixels in {path}, its header says {width} x {height}; "
                     "scale it down, or raise max_pixels if you trust the file"
                 )
-            _load_with_true_key(image, path)
+            _load_with_true_key(image, file)
             return to_rgb(image)
     except UnreadableImageError:
         raise
@@ -53,11 +71,11 @@ def load_image(path: str | Path, *, max_pixels: int = MAX_PIXELS) -> Image.Image
     # A broken file makes Pillow's decoders raise nearly anything (OSError, SyntaxError, ValueError, struct.error,
     # zlib.error, IndexError, DecompressionBombError): all of it says that this file cannot be read.
     except Exception as error:
-        reason = str(error).replace(f" {str(path)!r}", "") or type(error).__name__
+        reason = str(error).replace(f" {path!r}", "").replace(f" {file!r}", "") or type(error).__name__
         raise UnreadableImageError(f"could not read the picture {path}: {reason}; replace or convert it") from error
 
 
-def _load_with_true_key(image: ImageFile.ImageFile, path: str | Path) -> None:
+def _load_with_true_key(image: ImageFile.ImageFile, file: str | Path | io.BytesIO) -> None:
     """Load the pixels, and put right the transparent colour that Pillow leaves in the file's own unit.
 
     Pillow widens grey of 2 and 4 bits to 8 and cuts colours of 16 bits to 8, but not the colour that a PNG calls
@@ -69,7 +87,7 @@ def _load_with_true_key(image: ImageFile.ImageFile, path: str | Path) -> None:
         image.info["transparency"] = key * scale % 256
     image.load()
     if raw_mode == "RGB;16B" and isinstance(key, tuple):
-        image.putalpha(_alpha_of_16_bit_key(image, path, key))
+        image.putalpha(_alpha_of_16_bit_key(image, file, key))
         del image.info["transparency"]
 
 
@@ -80,13 +98,13 @@ def _raw_mode(image: ImageFile.ImageFile) -> str | None:
     return mode if isinstance(mode, str) else None
 
 
-def _alpha_of_16_bit_key(image: Image.Image, path: str | Path, key: tuple[int, ...]) -> Image.Image:
+def _alpha_of_16_bit_key(image: Image.Image, file: str | Path | io.BytesIO, key: tuple[int, ...]) -> Image.Image:
     """Return 0 where a 16-bit RGB PNG has exactly the colour `key`, else 255.
 
     Pillow keeps the high bytes only, by which neighbouring colours would become transparent too. Read as if its bytes
     were swapped, the same file gives the low ones.
     """
-    with Image.open(path) as swapped:
+    with Image.open(file) as swapped:
         swapped.tile = [tile._replace(args="RGB;16L") for tile in swapped.tile]
         low = np.asarray(swapped).astype(np.uint16)
     colours = np.asarray(image).astype(np.uint16) << 8 | low

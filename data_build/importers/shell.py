@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
 from dataclasses import dataclass, field
 from itertools import islice
 from pathlib import Path
@@ -15,7 +13,7 @@ from data_build.importers.rows import Row, RowError, RowStatus, find_files, iter
 from data_build.importers.scored import Scored, comparisons_of
 from gnomon.datasets import COMPARISONS
 from gnomon.errors import UserError
-from gnomon.files import TEMPORARY_SUFFIX, writing
+from gnomon.files import writing_lines
 from gnomon.hashing import stable_hash
 from gnomon.jsonl import to_line
 from gnomon.progress import track
@@ -91,7 +89,7 @@ def import_dataset(
     sizes = [[file.relative_to(root).as_posix(), file.stat().st_size] for file in files]  # hashing takes hours
     with RunFolder.open(out, command="data import", config=config, seed=0, inputs={"files": stable_hash(sizes)}) as run:
         shell = _Shell(name, importer, root, run.path)
-        with _lines(run.path / importer.file) as records, _lines(run.path / PROBLEMS) as problems:
+        with writing_lines(run.path / importer.file) as records, writing_lines(run.path / PROBLEMS) as problems:
             for row in track(islice(_rows(files, root), limit), f"importing {name}"):
                 shell.take(row, records, problems)
             shell.finish(records)
@@ -115,21 +113,6 @@ def import_dataset(
 def _rows(files: list[Path], root: Path) -> Iterator[Row]:
     for file in files:
         yield from iterate_rows(file, file.relative_to(root).as_posix())
-
-
-@contextmanager
-def _lines(path: Path) -> Iterator[IO[str]]:
-    """Open a file for writing line by line that appears under its name only when all is well."""
-    temporary = path.parent / f".{path.name}{TEMPORARY_SUFFIX}"  # a run folder removes what a kill leaves of these
-    with writing(path):
-        try:
-            with temporary.open("w", encoding="utf-8") as file:
-                yield file
-                file.flush()
-                os.fsync(file.fileno())
-            temporary.replace(path)
-        finally:
-            temporary.unlink(missing_ok=True)
 
 
 class _Shell:

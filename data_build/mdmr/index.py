@@ -35,3 +35,18 @@ class GalleryImage(Record):
     made_from: str | None = None
     caption: str | None = None
     perceptual_hash: str
+
+
+COLUMNS = {
+    "id": "string",
+    "source": "string",
+    "member": "string",
+    "width": "int32",
+    "height": "int32",
+    "origin": "string",
+    "made_from": "string",
+    "caption": "string",
+    "perceptual_hash": "string",
+}
+"""Of `gallery.parquet`, by pyarrow's names of types."""
+assert set(COLUMNS) == set(GalleryImage.model_fields)

@@ -17,8 +17,20 @@ from gnomon.records import Record
 
 Category = Literal["people", "animals", "objects", "scenes", "posters", "logos", "lettering", "charts", "artworks"]
 Attribute = Literal[
-    *("artistic_style", "filter", "era", "texture", "color", "hair", "expression", "makeup", "pose", "outfit"),
-    *("time", "state", "position", "layout"),
+    "artistic_style",
+    "filter",
+    "era",
+    "texture",
+    "color",
+    "hair",
+    "expression",
+    "makeup",
+    "pose",
+    "outfit",
+    "time",
+    "state",
+    "position",
+    "layout",
 ]
 EntityKind = Literal["person", "animal", "object", "scene", "text", "outfit", "decoration"]
 Framing = Literal["close_up", "head_and_shoulders", "upper_body", "full_body"]
