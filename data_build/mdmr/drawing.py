@@ -1,0 +1,209 @@
+"""References for the samples of a bucket: drawn one after the other, each by what the ones before leave.
+
+Of the pictures that fit, one is taken of the category that the bucket's samples have shown least in this place, then of
+the entity (or of what the attribute says) likewise, then one that was used least in all. What is equal by all three is
+drawn by lot, with a seed of the bucket and the sample's number: a bucket that is added changes no other one's lots.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import dataclass, field
+
+import numpy as np
+from numpy.typing import NDArray
+
+from data_build.mdmr.buckets import Bucket, ReferenceRule, Relation
+from data_build.mdmr.candidates import NONE, Candidates, Codes
+from data_build.mdmr.narrowing import Step, narrow
+from gnomon.hashing import stable_seed
+
+Rows = NDArray[np.int64]
+TRIES = 20
+"""A sample is begun so often: the first reference may leave nothing for a later one."""
+
+
+@dataclass
+class Drawn:
+    """What came of a bucket.
+
+    Attributes:
+        rows: positions of each sample's references, by its number.
+        steps: for each reference, how many pictures were left after each constraint.
+        failures: samples that were not filled, by what left no picture for them.
+    """
+
+    rows: dict[int, tuple[int, ...]] = field(default_factory=dict)
+    steps: list[list[Step]] = field(default_factory=list)
+    failures: Counter[str] = field(default_factory=Counter)
+
+
+@dataclass
+class _Slot:
+    """One reference: where its pictures are, and what it has shown so far.
+
+    Attributes:
+        rule: what it is for.
+        pool: positions of the pictures that fit.
+        subjects: codes of what else is balanced than the category; of all candidates.
+        shown_categories: how often each was drawn.
+        shown_subjects: likewise; the last place is that of pictures without a subject.
+    """
+
+    rule: ReferenceRule
+    pool: Rows
+    subjects: Codes
+    shown_categories: NDArray[np.int64]
+    shown_subjects: NDArray[np.int64]
+
+
+class Drawer:
+    """Draws samples, and remembers how often each picture was used.
+
+    Args:
+        candidates: the pictures.
+        max_uses: samples that a picture may be in.
+        seed: of the lots.
+    """
+
+    def __init__(self, candidates: Candidates, *, max_uses: int, seed: int) -> None:
+        self.candidates, self.max_uses, self.seed = candidates, max_uses, seed
+        self.uses = np.zeros(len(candidates), np.int32)
+
+    def draw(self, bucket: Bucket, num: int) -> Drawn:
+        """Draw `num` samples of a bucket, or as many as there can be."""
+        drawn = Drawn()
+        slots = self._slots(bucket, drawn)
+        empty = next((step for steps in drawn.steps for step in steps if step.left == 0), None)
+        if empty is not None:
+            drawn.failures[empty.constraint] = num
+            return drawn
+        taken: set[frozenset[int]] = set()
+        for number in range(1, num + 1):
+            random = np.random.default_rng(stable_seed(self.seed, bucket.name, number))
+            reason = ""
+            for _ in range(TRIES):
+                found = self._sample(bucket, slots, random)
+                reason = found if isinstance(found, str) else "a set of pictures that no other sample has"
+                if not isinstance(found, str) and frozenset(found) not in taken:
+                    taken.add(frozenset(found))
+                    drawn.rows[number] = found
+                    self._note(slots, found)
+                    break
+            else:
+                drawn.failures[reason] += 1
+        return drawn
+
+    def _slots(self, bucket: Bucket, drawn: Drawn) -> list[_Slot]:
+        slots = []
+        for rule in bucket.references:
+            mask, steps = narrow(self.candidates, rule)
+            drawn.steps += [list(steps) for _ in range(rule.count)]
+            attribute = rule.has[0] if rule.role == "attribute" and rule.has else "name"
+            subjects = self.candidates.feature(attribute, rule.role)
+            num_categories = len(self.candidates.words["category"].words)
+            slots += [
+                _Slot(
+                    rule,
+                    np.flatnonzero(mask),
+                    subjects,
+                    np.zeros(num_categories + 1, np.int64),
+                    np.zeros(int(subjects.max(initial=0)) + 2, np.int64),
+                )
+            ] * rule.count  # references of one rule share what they have shown
+        for relation in bucket.relations:
+            slots = self._related(bucket, relation, slots, drawn)
+        return slots
+
+    def _related(self, bucket: Bucket, relation: Relation, slots: list[_Slot], drawn: Drawn) -> list[_Slot]:
+        """Leave out pictures that no others can stand beside, as far as one value tells."""
+        places = bucket.places(relation)
+        codes = {place: self.candidates.feature(relation.feature, slots[place].rule.role) for place in places}
+        allowed = {place: codes[place] != NONE for place in places}
+        if relation.same:
+            good = self._shared(bucket, relation, slots, codes)
+            allowed = {place: mask & good[codes[place]] for place, mask in allowed.items()}
+        narrowed = list(slots)
+        for place in places:
+            slot = slots[place]
+            pool = slot.pool[allowed[place][slot.pool]]
+            narrowed[place] = _Slot(slot.rule, pool, slot.subjects, slot.shown_categories, slot.shown_subjects)
+            drawn.steps[place].append(Step(relation.label, len(pool)))
+        return narrowed
+
+    def _shared(
+        self, bucket: Bucket, relation: Relation, slots: list[_Slot], codes: dict[int, Codes]
+    ) -> NDArray[np.bool_]:
+        """Return which values of a feature enough different pictures have, in every place that has to share one."""
+        places = bucket.places(relation)
+        num = 1 + max(int(codes[place].max(initial=0)) for place in places)
+        good = np.ones(num, bool)
+        for place in places:
+            values = codes[place][slots[place].pool]
+            good &= np.bincount(values[values != NONE], minlength=num) > 0
+        rows = np.unique(np.concatenate([slots[place].pool for place in places]))
+        good &= self._num_different(codes[places[0]][rows], rows, num) >= len(places)
+        for other in bucket.relations:
+            both = set(bucket.places(other)) & set(places)
+            if other.different and len(both) > 1:
+                role = slots[places[0]].rule.role
+                values = self.candidates.feature(other.feature, role)[rows]
+                has_both = values != NONE
+                good &= self._num_different(codes[places[0]][rows][has_both], values[has_both], num) >= len(both)
+        return good
+
+    @staticmethod
+    def _num_different(values: Codes, others: NDArray[np.integer], num: int) -> NDArray[np.int64]:
+        """Return, for each value, how many different others come with it."""
+        pairs = np.unique(np.stack([values, others.astype(np.int64)])[:, values != NONE], axis=1)
+        return np.bincount(pairs[0], minlength=num)
+
+    def _sample(self, bucket: Bucket, slots: list[_Slot], random: np.random.Generator) -> tuple[int, ...] | str:
+        """Return the references of one sample, or which constraint left none for one of them."""
+        chosen: list[int] = []
+        for place, slot in enumerate(slots):
+            rows = slot.pool[self.uses[slot.pool] < self.max_uses]
+            if not len(rows):
+                return f"a picture is in at most {self.max_uses} samples"
+            # A picture and the one that was made from it show the same thing.
+            rows = rows[~np.isin(self.candidates.root[rows], self.candidates.root[chosen])] if chosen else rows
+            if not len(rows):
+                return "different pictures"
+            for relation in bucket.relations:
+                rows = self._fitting(bucket, relation, slots, place, chosen, rows)
+                if not len(rows):
+                    return relation.label
+            chosen.append(self._pick(slot, rows, random))
+        return tuple(chosen)
+
+    def _fitting(
+        self, bucket: Bucket, relation: Relation, slots: list[_Slot], place: int, chosen: list[int], rows: Rows
+    ) -> Rows:
+        """Return those rows that stand in a relation to what was chosen before."""
+        places = bucket.places(relation)
+        before = [other for other in places if other < place]
+        if place not in places or not before:
+            return rows
+        values = self.candidates.feature(relation.feature, slots[place].rule.role)[rows]
+        others = [self.candidates.feature(relation.feature, slots[other].rule.role)[chosen[other]] for other in before]
+        return rows[values == others[0]] if relation.same else rows[~np.isin(values, others)]
+
+    def _pick(self, slot: _Slot, rows: Rows, random: np.random.Generator) -> int:
+        categories = self.candidates.words["category"].codes[rows]
+        present = np.flatnonzero(np.bincount(categories, minlength=len(slot.shown_categories)))
+        shown = slot.shown_categories[present]
+        category = random.choice(present[shown == shown.min()])
+        rows = rows[categories == category]
+        rows = _least(rows, slot.shown_subjects[slot.subjects[rows]])
+        rows = _least(rows, self.uses[rows])
+        return int(random.choice(rows))
+
+    def _note(self, slots: list[_Slot], rows: tuple[int, ...]) -> None:
+        for slot, row in zip(slots, rows, strict=True):
+            self.uses[row] += 1
+            slot.shown_categories[self.candidates.words["category"].codes[row]] += 1
+            slot.shown_subjects[slot.subjects[row]] += 1
+
+
+def _least(rows: Rows, counts: NDArray[np.integer]) -> Rows:
+    return rows[counts == counts.min()]
