@@ -9,6 +9,7 @@ from typing import Any, Literal
 
 from jsonargparse.typing import PositiveInt
 
+from data_build.mdmr.cli import build_mdmr
 from gnomon.cli import underscored
 
 MOST_PROBLEMS = 20
@@ -290,4 +291,5 @@ BUILDERS: dict[str, Callable[..., Any] | type | dict[str, Any]] = {
     "tabletop": build_tabletop,
     "pairs-from-edits": build_pairs_from_edits,
     "avr": build_avr,
+    "mdmr": build_mdmr,
 }

@@ -9,9 +9,8 @@ from __future__ import annotations
 import json
 from collections import Counter
 from collections.abc import Iterator
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, replace
 from itertools import islice
-from pathlib import Path
 from typing import Any
 
 from bench.folder import TRIED_AGAIN
@@ -20,6 +19,7 @@ from data_build.mdmr.annotators import ask_for_tags, read_tags, reply_schema, te
 from data_build.mdmr.folder import ANNOTATE, GALLERY, BuildFolder, counts_text, require_output, write_report
 from data_build.mdmr.last_lines import last_lines, lines_at
 from data_build.mdmr.pictures import iterate_pictures
+from data_build.mdmr.settings import AnnotateSettings
 from data_build.mdmr.tables import read_table, write_table
 from data_build.mdmr.tags_file import LineProblem, annotations_of_file
 from gnomon.datasets import write_records
@@ -28,32 +28,12 @@ from gnomon.progress import track
 from gnomon.records import Record
 from gnomon.runs import RunFolder
 from rm.protocols.asking import raw_text, read_reply
-from rm.vlm.conversation import VLM, GenerationParameters
+from rm.vlm.conversation import GenerationParameters
 
 COMMAND = "data build mdmr, annotate"
 ANNOTATIONS = "annotations.jsonl"
 PROBLEMS = "problems.jsonl"
 MAX_TOKENS = 2048
-
-
-@dataclass(frozen=True)
-class AnnotateSettings:
-    """Who says what is in the pictures: exactly one of a model and a file.
-
-    Attributes:
-        vlm: a vision-language model.
-        file: lines {image, tags}: the picture's id, `source/member`, member or file name, and tags in the schema of
-            :class:`data_build.mdmr.tags.Tags`.
-        limit: ask about so many more pictures at most.
-        parameters: how replies are sampled; greedy, of at most 2048 tokens, by default. The schema is added.
-        batch_size: pictures at once.
-    """
-
-    vlm: VLM | None = None
-    file: Path | None = None
-    limit: int | None = None
-    parameters: GenerationParameters | None = None
-    batch_size: int = 8
 
 
 class AnnotateReport(Record):

@@ -206,4 +206,5 @@ class Drawer:
 
 
 def _least(rows: Rows, counts: NDArray[np.integer]) -> Rows:
-    return rows[counts == counts.min()]
+    least: Rows = rows[counts == counts.min()]
+    return least

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from data_build.mdmr.choosing import OK, OUTCOMES, Seen, by_source, choose, counted, names_of, resolve_names
 from data_build.mdmr.index import COLUMNS
 from data_build.mdmr.last_lines import last_lines, lines_at
-from data_build.mdmr.sources import Source
+from data_build.mdmr.settings import GallerySettings, Source
 from data_build.mdmr.tables import write_table
 from gnomon.files import writing_lines
 from gnomon.jsonl import to_line
@@ -22,23 +22,6 @@ from gnomon.records import Record
 
 LOOKS = "looks.jsonl"
 LEFT_OUT = "left_out.jsonl"
-
-
-@dataclass(frozen=True)
-class GallerySettings:
-    """What the gallery is made of.
-
-    Attributes:
-        sources: by name; the order decides which of two equal pictures is kept.
-        min_side: shortest side of a picture that is used, in pixels.
-        max_distance: bits out of 64 in which the perceptual hashes of near duplicates differ at most, 0..6.
-        num_threads: pictures that are decoded at the same time.
-    """
-
-    sources: dict[str, Source] = field(default_factory=dict)
-    min_side: int = 1024
-    max_distance: int = 4
-    num_threads: int = 4
 
 
 class LeftOut(Record):

@@ -26,7 +26,7 @@ def annotations_of_file(file: Path, gallery: Any, problems: list[LineProblem]) -
     """Yield what a file says of pictures of the gallery, one annotation for each that it names.
 
     Args:
-        file: see :class:`data_build.mdmr.annotate.AnnotateSettings`.
+        file: see :class:`data_build.mdmr.settings.AnnotateSettings`.
         gallery: table with the columns id, source and member.
         problems: gets the lines that are about no picture.
 

@@ -7,7 +7,8 @@ from collections.abc import Iterator
 from itertools import groupby
 from pathlib import Path, PurePosixPath
 
-from data_build.mdmr.sources.items import PICTURES, Item, Source, SourceProblem, Wanted, sidecar_facts, stamp_of
+from data_build.mdmr.settings import Source
+from data_build.mdmr.sources.items import PICTURES, Item, SourceProblem, Wanted, sidecar_facts, stamp_of
 
 SUFFIXES = (".tar", ".tar.gz", ".tgz")
 
@@ -18,7 +19,7 @@ def archive_items(file: Path, name: str, source: Source, wanted: Wanted) -> Iter
     Args:
         file: where it is.
         name: what members call it.
-        source: see :class:`Source`.
+        source: see :class:`data_build.mdmr.settings.Source`.
         wanted: says which are read; others are passed over.
     """
     stamp = stamp_of(file)

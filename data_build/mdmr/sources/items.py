@@ -6,33 +6,14 @@ import json
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
 from PIL import Image
 
+from data_build.mdmr.settings import Source
 from gnomon.images import decode_image, load_image
 
 PICTURES = (".png", ".jpg", ".jpeg", ".webp", ".bmp", ".gif", ".tif", ".tiff")
-
-
-@dataclass(frozen=True)
-class Source:
-    """One source of pictures, as a config has it.
-
-    Attributes:
-        path: a folder, or one parquet or tar file.
-        origin: "real" for photographs and what people drew, "synthetic" for what a model generated.
-        image: column of a parquet file that holds the pictures.
-        caption: key or column of a picture's caption.
-        made_from: key or column that names the real picture which a synthetic one was made from: by its member,
-            its file name with or without ending, or its id.
-    """
-
-    path: Path
-    origin: Literal["real", "synthetic"] = "real"
-    image: str = "image"
-    caption: str = "caption"
-    made_from: str = "made_from"
 
 
 @dataclass(frozen=True)
@@ -44,7 +25,7 @@ class Item:
         stamp: differs when the file was written since.
         data: the file, or its bytes; None where the source has none there.
         caption: what is said of it.
-        made_from: see :class:`Source`.
+        made_from: see :class:`data_build.mdmr.settings.Source`.
         problem: what is wrong with what is said of it, or why there is no `data`.
     """
 

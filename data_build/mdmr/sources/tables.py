@@ -6,7 +6,8 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-from data_build.mdmr.sources.items import Item, Source, SourceProblem, Wanted, facts_of, stamp_of
+from data_build.mdmr.settings import Source
+from data_build.mdmr.sources.items import Item, SourceProblem, Wanted, facts_of, stamp_of
 from gnomon.datasets import resolve
 from gnomon.errors import UserError
 from gnomon.optional import require

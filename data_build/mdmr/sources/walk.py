@@ -14,12 +14,12 @@ import os
 from collections.abc import Iterator
 from pathlib import Path
 
+from data_build.mdmr.settings import Source
 from data_build.mdmr.sources.archives import SUFFIXES as ARCHIVES
 from data_build.mdmr.sources.archives import archive_items
 from data_build.mdmr.sources.items import (
     PICTURES,
     Item,
-    Source,
     SourceProblem,
     Wanted,
     facts_of,

@@ -1,0 +1,65 @@
+"""The command `gnomon data build mdmr`: all stages over one folder, or one of them; a thin shell."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, Literal
+
+from data_build.mdmr.folder import BuildFolder
+from data_build.mdmr.settings import AnnotateSettings, GallerySettings, SampleSettings
+from gnomon.errors import UserError
+
+
+def build_mdmr(
+    *,
+    out: Path,
+    stage: Literal["gallery", "annotate", "sample"] | None = None,
+    gallery: GallerySettings | None = None,
+    annotate: AnnotateSettings | None = None,
+    sample: SampleSettings | None = None,
+) -> None:
+    """Build cases of MDMR-Bench from pictures, in stages over one folder: gallery, annotate, sample.
+
+    Args:
+        out: folder to write, one below it for each stage; run again to go on after a stop.
+        stage: the only one to run; all that there are settings for by default, in this order.
+        gallery: which pictures, without small ones and duplicates.
+        annotate: who says what is in them.
+        sample: which of them make up cases.
+    """
+    settings = {"gallery": gallery, "annotate": annotate, "sample": sample}
+    chosen = [name for name, given in settings.items() if given is not None] if stage is None else [stage]
+    if not chosen:
+        raise UserError(f"expected settings of at least one stage ({', '.join(settings)}), got none; use --config FILE")
+    for name in chosen:
+        if settings[name] is None:
+            raise UserError(f"expected settings of the stage {name} under '{name}' in the config, got none")
+        print(f"== {name}", flush=True)
+        print("\n".join(_STAGES[name](BuildFolder(out), settings[name])), flush=True)
+
+
+def _gallery(folder: BuildFolder, settings: GallerySettings) -> list[str]:
+    from data_build.mdmr.gallery import build_gallery, report_lines
+
+    return report_lines(build_gallery(folder, settings))
+
+
+def _annotate(folder: BuildFolder, settings: AnnotateSettings) -> list[str]:
+    from data_build.mdmr.annotate import annotate_gallery, report_lines
+
+    return report_lines(annotate_gallery(folder, settings))
+
+
+def _sample(folder: BuildFolder, settings: SampleSettings) -> list[str]:
+    from data_build.mdmr.sampling import draw_samples
+    from data_build.mdmr.sampling_report import report_lines
+
+    return report_lines(draw_samples(folder, settings))
+
+
+_STAGES: dict[str, Callable[[BuildFolder, Any], list[str]]] = {
+    "gallery": _gallery,
+    "annotate": _annotate,
+    "sample": _sample,
+}
