@@ -8,7 +8,8 @@ drawn by lot, with a seed of the bucket and the sample's number: a bucket that i
 from __future__ import annotations
 
 from collections import Counter
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -21,6 +22,8 @@ from gnomon.hashing import stable_seed
 Rows = NDArray[np.int64]
 TRIES = 20
 """A sample is begun so often: the first reference may leave nothing for a later one."""
+GLANCE = 4096
+"""Of a category with more pictures so many are drawn by lot; all of them are asked only where none of those fits."""
 
 
 @dataclass
@@ -45,6 +48,7 @@ class _Slot:
     Attributes:
         rule: what it is for.
         pool: positions of the pictures that fit.
+        by_category: likewise, by the code of their category.
         subjects: codes of what else is balanced than the category; of all candidates.
         shown_categories: how often each was drawn.
         shown_subjects: likewise; the last place is that of pictures without a subject.
@@ -52,6 +56,7 @@ class _Slot:
 
     rule: ReferenceRule
     pool: Rows
+    by_category: dict[int, Rows]
     subjects: Codes
     shown_categories: NDArray[np.int64]
     shown_subjects: NDArray[np.int64]
@@ -69,30 +74,53 @@ class Drawer:
     def __init__(self, candidates: Candidates, *, max_uses: int, seed: int) -> None:
         self.candidates, self.max_uses, self.seed = candidates, max_uses, seed
         self.uses = np.zeros(len(candidates), np.int32)
+        self.is_twinned = np.zeros(len(candidates), bool)
+        self.is_twinned[candidates.root[candidates.synthetic]] = True
+        self.is_twinned &= ~candidates.synthetic
 
-    def draw(self, bucket: Bucket, num: int) -> Drawn:
-        """Draw `num` samples of a bucket, or as many as there can be."""
+    def draw(self, bucket: Bucket, num: int, num_paired: int = 0) -> Drawn:
+        """Draw `num` samples of a bucket, or as many as there can be.
+
+        Args:
+            bucket: the rules.
+            num: samples.
+            num_paired: so many of them, the first ones, of real pictures that synthetic ones were made from, as far as
+                that is possible.
+        """
         drawn = Drawn()
         slots = self._slots(bucket, drawn)
         empty = next((step for steps in drawn.steps for step in steps if step.left == 0), None)
         if empty is not None:
             drawn.failures[empty.constraint] = num
             return drawn
+        paired = self._paired(bucket, slots) if num_paired and self.is_twinned.any() else None
         taken: set[frozenset[int]] = set()
         for number in range(1, num + 1):
             random = np.random.default_rng(stable_seed(self.seed, bucket.name, number))
-            reason = ""
-            for _ in range(TRIES):
-                found = self._sample(bucket, slots, random)
-                reason = found if isinstance(found, str) else "a set of pictures that no other sample has"
-                if not isinstance(found, str) and frozenset(found) not in taken:
-                    taken.add(frozenset(found))
-                    drawn.rows[number] = found
-                    self._note(slots, found)
-                    break
-            else:
-                drawn.failures[reason] += 1
+            found: tuple[int, ...] | str = ""
+            if paired is not None and number <= num_paired:
+                found = self._new_sample(bucket, paired, taken, random)
+            if isinstance(found, str):
+                found = self._new_sample(bucket, slots, taken, random)
+            if isinstance(found, str):
+                drawn.failures[found] += 1
+                continue
+            taken.add(frozenset(found))
+            drawn.rows[number] = found
+            self._note(slots, found)
         return drawn
+
+    def _new_sample(
+        self, bucket: Bucket, slots: list[_Slot], taken: set[frozenset[int]], random: np.random.Generator
+    ) -> tuple[int, ...] | str:
+        """Return a sample that is none of those taken, or why there is none."""
+        reason = ""
+        for _ in range(TRIES):
+            found = self._sample(bucket, slots, random)
+            if not isinstance(found, str) and frozenset(found) not in taken:
+                return found
+            reason = found if isinstance(found, str) else "a set of pictures that no other sample has"
+        return reason
 
     def _slots(self, bucket: Bucket, drawn: Drawn) -> list[_Slot]:
         slots = []
@@ -102,18 +130,30 @@ class Drawer:
             attribute = rule.has[0] if rule.role == "attribute" and rule.has else "name"
             subjects = self.candidates.feature(attribute, rule.role)
             num_categories = len(self.candidates.words["category"].words)
-            slots += [
-                _Slot(
-                    rule,
-                    np.flatnonzero(mask),
-                    subjects,
-                    np.zeros(num_categories + 1, np.int64),
-                    np.zeros(int(subjects.max(initial=0)) + 2, np.int64),
-                )
-            ] * rule.count  # references of one rule share what they have shown
+            shown: dict[str, Any] = {
+                "shown_categories": np.zeros(num_categories + 1, np.int64),
+                "shown_subjects": np.zeros(int(subjects.max(initial=0)) + 2, np.int64),
+            }
+            # References of one rule share what they have shown.
+            slots += [_Slot(rule=rule, subjects=subjects, **shown, **self._pools(np.flatnonzero(mask)))] * rule.count
         for relation in bucket.relations:
             slots = self._related(bucket, relation, slots, drawn)
         return slots
+
+    def _paired(self, bucket: Bucket, slots: list[_Slot]) -> list[_Slot]:
+        """Return the same references with real pictures only that synthetic ones were made from."""
+        narrowed = [self._narrowed(slot, self.is_twinned) for slot in slots]
+        for relation in bucket.relations:
+            narrowed = self._related(bucket, relation, narrowed, Drawn(steps=[[] for _ in slots]))
+        return narrowed
+
+    def _narrowed(self, slot: _Slot, mask: NDArray[np.bool_]) -> _Slot:
+        return replace(slot, **self._pools(slot.pool[mask[slot.pool]]))
+
+    def _pools(self, rows: Rows) -> dict[str, Any]:
+        categories = self.candidates.words["category"].codes[rows]
+        by_category = {code: rows[categories == code] for code in np.unique(categories).tolist()}
+        return {"pool": rows, "by_category": by_category}
 
     def _related(self, bucket: Bucket, relation: Relation, slots: list[_Slot], drawn: Drawn) -> list[_Slot]:
         """Leave out pictures that no others can stand beside, as far as one value tells."""
@@ -125,10 +165,8 @@ class Drawer:
             allowed = {place: mask & good[codes[place]] for place, mask in allowed.items()}
         narrowed = list(slots)
         for place in places:
-            slot = slots[place]
-            pool = slot.pool[allowed[place][slot.pool]]
-            narrowed[place] = _Slot(slot.rule, pool, slot.subjects, slot.shown_categories, slot.shown_subjects)
-            drawn.steps[place].append(Step(relation.label, len(pool)))
+            narrowed[place] = self._narrowed(slots[place], allowed[place])
+            drawn.steps[place].append(Step(relation.label, len(narrowed[place].pool)))
         return narrowed
 
     def _shared(
@@ -154,49 +192,60 @@ class Drawer:
 
     @staticmethod
     def _num_different(values: Codes, others: NDArray[np.integer], num: int) -> NDArray[np.int64]:
-        """Return, for each value, how many different others come with it."""
-        pairs = np.unique(np.stack([values, others.astype(np.int64)])[:, values != NONE], axis=1)
-        return np.bincount(pairs[0], minlength=num)
+        """Return, for each value, how many different others (codes from 0) come with it."""
+        wide = int(others.max(initial=0)) + 1
+        has_value = values != NONE
+        pairs = np.unique(values[has_value].astype(np.int64) * wide + others[has_value])
+        return np.bincount(pairs // wide, minlength=num)
 
     def _sample(self, bucket: Bucket, slots: list[_Slot], random: np.random.Generator) -> tuple[int, ...] | str:
         """Return the references of one sample, or which constraint left none for one of them."""
         chosen: list[int] = []
         for place, slot in enumerate(slots):
-            rows = slot.pool[self.uses[slot.pool] < self.max_uses]
-            if not len(rows):
-                return f"a picture is in at most {self.max_uses} samples"
-            # A picture and the one that was made from it show the same thing.
-            rows = rows[~np.isin(self.candidates.root[rows], self.candidates.root[chosen])] if chosen else rows
-            if not len(rows):
-                return "different pictures"
-            for relation in bucket.relations:
-                rows = self._fitting(bucket, relation, slots, place, chosen, rows)
-                if not len(rows):
-                    return relation.label
-            chosen.append(self._pick(slot, rows, random))
+            row = self._reference(bucket, slots, place, chosen, random)
+            if row is None:
+                return self._fitting(bucket, slots, place, chosen, slot.pool)[1]
+            chosen.append(row)
         return tuple(chosen)
 
-    def _fitting(
-        self, bucket: Bucket, relation: Relation, slots: list[_Slot], place: int, chosen: list[int], rows: Rows
-    ) -> Rows:
-        """Return those rows that stand in a relation to what was chosen before."""
-        places = bucket.places(relation)
-        before = [other for other in places if other < place]
-        if place not in places or not before:
-            return rows
-        values = self.candidates.feature(relation.feature, slots[place].rule.role)[rows]
-        others = [self.candidates.feature(relation.feature, slots[other].rule.role)[chosen[other]] for other in before]
-        return rows[values == others[0]] if relation.same else rows[~np.isin(values, others)]
+    def _reference(
+        self, bucket: Bucket, slots: list[_Slot], place: int, chosen: list[int], random: np.random.Generator
+    ) -> int | None:
+        """Return a picture for one reference; None where there is none."""
+        slot = slots[place]
+        categories = random.permutation(list(slot.by_category))
+        for category in categories[np.argsort(slot.shown_categories[categories], kind="stable")].tolist():
+            pool = slot.by_category[category]
+            parts = [pool] if len(pool) <= GLANCE else [pool[random.integers(len(pool), size=GLANCE)], pool]
+            for part in parts:
+                rows, _ = self._fitting(bucket, slots, place, chosen, part)
+                if len(rows):
+                    rows = _least(rows, slot.shown_subjects[slot.subjects[rows]])
+                    return int(random.choice(_least(rows, self.uses[rows])))
+        return None
 
-    def _pick(self, slot: _Slot, rows: Rows, random: np.random.Generator) -> int:
-        categories = self.candidates.words["category"].codes[rows]
-        present = np.flatnonzero(np.bincount(categories, minlength=len(slot.shown_categories)))
-        shown = slot.shown_categories[present]
-        category = random.choice(present[shown == shown.min()])
-        rows = rows[categories == category]
-        rows = _least(rows, slot.shown_subjects[slot.subjects[rows]])
-        rows = _least(rows, self.uses[rows])
-        return int(random.choice(rows))
+    def _fitting(
+        self, bucket: Bucket, slots: list[_Slot], place: int, chosen: list[int], rows: Rows
+    ) -> tuple[Rows, str]:
+        """Return those rows that may stand beside what was chosen before, and what left none where there is none."""
+        rows = rows[self.uses[rows] < self.max_uses]
+        if not len(rows):
+            return rows, f"a picture is in at most {self.max_uses} samples"
+        # A picture and the one that was made from it show the same thing.
+        rows = rows[~np.isin(self.candidates.root[rows], self.candidates.root[chosen])] if chosen else rows
+        if not len(rows):
+            return rows, "different pictures"
+        for relation in bucket.relations:
+            before = [other for other in bucket.places(relation) if other < place]
+            if place not in bucket.places(relation) or not before:
+                continue
+            feature = relation.feature
+            values = self.candidates.feature(feature, slots[place].rule.role)[rows]
+            others = [self.candidates.feature(feature, slots[other].rule.role)[chosen[other]] for other in before]
+            rows = rows[values == others[0]] if relation.same else rows[~np.isin(values, others)]
+            if not len(rows):
+                return rows, relation.label
+        return rows, ""
 
     def _note(self, slots: list[_Slot], rows: tuple[int, ...]) -> None:
         for slot, row in zip(slots, rows, strict=True):

@@ -77,7 +77,10 @@ def sample_all(
     """Draw the samples of all buckets: the same for the same pictures, buckets and seed."""
     drawer = Drawer(candidates, max_uses=settings.max_uses, seed=settings.seed)
     asked = {bucket.name: settings.samples or bucket.samples for bucket in buckets}
-    drawn = {bucket.name: drawer.draw(bucket, asked[bucket.name]) for bucket in track(buckets, "drawing samples")}
+    num_paired = -(-2 * settings.num_pairs // len(buckets))  # twice as many as needed: what was made may not fit
+    drawn = {
+        bucket.name: drawer.draw(bucket, asked[bucket.name], num_paired) for bucket in track(buckets, "drawing samples")
+    }
     twins, num_unfit = find_twins(candidates, buckets, drawn, num=settings.num_pairs, seed=settings.seed)
     samples = [sample for bucket in buckets for sample in _samples(candidates, bucket, drawn[bucket.name], twins)]
     rows = [rows for one in drawn.values() for rows in one.rows.values()] + list(twins.values())
