@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import csv
 import math
 from collections.abc import Iterator
 from pathlib import Path
 
 from bench.statistics.ratings import Level, Ratings
 from gnomon.errors import UserError
+from gnomon.sheets import iterate_cells
 
 REQUIRED = ("item", "rater", "value")
 ONLY_GROUP = "all"
@@ -50,34 +50,20 @@ def read_ratings(path: Path, level: Level) -> dict[str, Ratings]:
 
 
 def _rows(path: Path) -> Iterator[tuple[int, dict[str, str]]]:
-    """Yield each row that is not blank with the number of its first line."""
-    try:
-        with path.open(encoding="utf-8-sig", newline="") as file:
-            reader = csv.reader(file, strict=True)
-            columns: list[str] | None = None
-            end = 0
-            for cells in reader:
-                line, end = end + 1, reader.line_num
-                stripped = [cell.strip() for cell in cells]
-                if not any(stripped):
-                    continue
-                if columns is None:
-                    columns = _checked_header(stripped, path, line)
-                elif len(stripped) != len(columns):
-                    raise UserError(
-                        f"{path}:{line}: expected {len(columns)} cells ({','.join(columns)}), got {len(stripped)}; "
-                        "put quotes around a cell with a comma in it"
-                    )
-                else:
-                    yield line, dict(zip(columns, stripped, strict=True))
-            if columns is None:
-                raise UserError(f"expected a header {','.join(REQUIRED)} in {path}, got an empty file")
-    except csv.Error as error:
-        raise UserError(f"{path}:{end + 1}: expected a row of comma-separated cells: {error}") from error
-    except UnicodeDecodeError as error:
-        raise UserError(f"expected UTF-8 text in {path}, got byte {error.start} wrong; save it as UTF-8") from error
-    except OSError as error:
-        raise UserError(f"expected a readable CSV file at {path}: {error.strerror or error}") from error
+    """Yield each row with the number of its first line."""
+    columns: list[str] | None = None
+    for line, cells in iterate_cells(path):
+        if columns is None:
+            columns = _checked_header(cells, path, line)
+        elif len(cells) != len(columns):
+            raise UserError(
+                f"{path}:{line}: expected {len(columns)} cells ({','.join(columns)}), got {len(cells)}; "
+                "put quotes around a cell with a comma in it"
+            )
+        else:
+            yield line, dict(zip(columns, cells, strict=True))
+    if columns is None:
+        raise UserError(f"expected a header {','.join(REQUIRED)} in {path}, got an empty file")
 
 
 def _checked_header(columns: list[str], path: Path, line: int) -> list[str]:

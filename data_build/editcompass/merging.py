@@ -18,18 +18,9 @@ from PIL import Image
 from pydantic import Field
 
 from data_build.editcompass.items import Item, Option, read_items
-from data_build.editcompass.reviews import (
-    ASPECTS,
-    Aspect,
-    LineProblem,
-    ProblemKind,
-    Review,
-    Selection,
-    Votes,
-    read_votes,
-    unknown_item,
-)
+from data_build.editcompass.reviews import ASPECTS, Aspect, Review, Selection
 from data_build.puzzles.verify import TARGET
+from data_build.votes import LineProblem, ProblemKind, Votes, read_votes, rule, unknown_item
 from gnomon.datasets import CASES, resolve, write_records
 from gnomon.errors import UserError
 from gnomon.hashing import file_hash, stable_hash
@@ -160,15 +151,7 @@ def _reviewed(item: Item, votes: Votes[Review], num_reviewers: int) -> Decision:
     counting = votes.counting.get((item.id,), [])
     contradictory = votes.contradictory.get((item.id,), [])
     aspects = [name for name in ASPECTS if any(not getattr(vote.line, name) for vote in counting)]
-    reason: Reason = "approved"
-    detail = None
-    if aspects:
-        reason = "rejected"
-    elif contradictory:
-        reason = "contradictory_reviews"
-        detail = f"{', '.join(sorted({vote.line.person for vote in contradictory}))} says two things"
-    elif len(counting) < num_reviewers:
-        reason, detail = "too_few_reviews", f"{len(counting)} of {num_reviewers} reviewers"
+    reason, detail = rule(votes, (item.id,), is_rejected=bool(aspects), num_reviewers=num_reviewers)
     return Decision(
         item=item.id,
         task="",

@@ -16,10 +16,10 @@ from data_build.editcompass.items import read_items
 from data_build.editcompass.merging import Decision, merge_reviews
 from data_build.editcompass.photos import Photo
 from data_build.editcompass.proposals import propose_edits
-from data_build.editcompass.reviews import LineProblem
 from data_build.editcompass.sources import refine_scenarios
 from data_build.puzzles.build import build_puzzles
 from data_build.puzzles.verify import verify
+from data_build.votes import LineProblem
 from gnomon.datasets import read_cases, resolve, validate, write_records
 from gnomon.errors import UserError
 from gnomon.images import content_hash, load_image, save_png

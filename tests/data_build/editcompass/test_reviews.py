@@ -7,7 +7,8 @@ from typing import Any
 
 import pytest
 
-from data_build.editcompass.reviews import Review, Selection, Votes, read_votes
+from data_build.editcompass.reviews import Review, Selection
+from data_build.votes import Votes, read_votes
 from gnomon.errors import UserError
 from gnomon.jsonl import write_records
 
