@@ -11,6 +11,9 @@ from jsonargparse.typing import PositiveInt
 
 from data_build.mdmr.cli import build_mdmr
 from gnomon.cli import underscored
+from gnomon.errors import UserError
+from gnomon.files import atomic_write_text
+from gnomon.hashing import to_plain
 
 MOST_PROBLEMS = 20
 """So many are printed; all are in a file."""
@@ -89,7 +92,6 @@ def validate(folder: Path, *, against: Path | None = None, json: Path | None = N
     """
     from data_build.validation import label_table, report_json
     from gnomon.datasets import validate as check
-    from gnomon.files import atomic_write_text
 
     report = check(folder, against=against)
     if json is not None:
@@ -234,6 +236,44 @@ def merge_annotations(
         print(f"{problem.file}:{problem.line}: {problem.problem}")
     if len(problems) > MOST_PROBLEMS:
         print(f"... and {len(problems) - MOST_PROBLEMS} more in {out / PROBLEMS}")
+
+
+def audit_checklists(
+    *,
+    cases: Path,
+    sheet: Path | None = None,
+    filled: list[Path] | Path | None = None,
+    json: Path | None = None,
+    num_cases: PositiveInt = 100,
+    seed: int = 0,
+) -> None:
+    """Write a sheet of checklist questions for people to judge, or say how many are valid by what they filled in.
+
+    Args:
+        cases: dataset folder whose cases have questions.
+        sheet: CSV file to write, a row a question, with the columns auditor, valid (yes or no) and comment left empty.
+        filled: the sheet filled in, or a list of them, one of each auditor.
+        json: file to write everything to that was found.
+        num_cases: so many cases drawn for the sheet.
+        seed: of the draw, and of the resampling of cases for intervals.
+    """
+    from data_build.checklist_audit import audit_text, merge_audit, write_audit_sheet
+
+    if (sheet is None) == (filled is None):
+        raise UserError("expected exactly one of --sheet, to write one, and --filled, to read what people filled in")
+    if sheet is not None:
+        drawn, questions = write_audit_sheet(cases, sheet, num_cases=num_cases, seed=seed)
+        print(f"{questions:,} questions of {drawn:,} cases in {sheet}")
+        return
+    assert filled is not None
+    report = merge_audit(cases, filled if isinstance(filled, list) else [filled], seed=seed)
+    if json is not None:
+        atomic_write_text(json, f"{dumps(to_plain(report), ensure_ascii=False, allow_nan=False, indent=2)}\n")
+    print(audit_text(report))
+    for problem in report.lines[:MOST_PROBLEMS]:
+        print(f"{problem.file}:{problem.line}: {problem.message}")
+    if report.rate is None:
+        raise UserError("no question was judged; fill in auditor and valid, and give the sheets as --filled")
 
 
 def train_tabletop(

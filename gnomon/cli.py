@@ -69,6 +69,9 @@ COMMANDS: dict[tuple[str, ...], Command] = {
     ("data", "merge-reviews"): Command(
         "data_build.editcompass.cli:merge_reviews", "keep what all reviewers approve of, as cases"
     ),
+    ("data", "audit-checklists"): Command(
+        "data_build.cli:audit_checklists", "let people judge questions of checklists, and say how many are valid"
+    ),
     ("data", "train-tabletop"): Command(
         "data_build.cli:train_tabletop", "train the tiny models that ship from nothing"
     ),

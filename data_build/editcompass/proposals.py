@@ -25,8 +25,9 @@ from pydantic import Field
 from bench.folder import TRIED_AGAIN
 from bench.placement import nearest
 from data_build.editcompass.photos import PHOTOS, Photo, PhotoProblem, picture_files, take_photos
-from data_build.editcompass.questions import ask_for_instructions, read_instructions, texts_hash
+from data_build.editcompass.questions import PACKAGE, ask_for_instructions, read_instructions
 from data_build.editcompass.tasks import PHOTO_TASKS
+from data_build.texts import texts_hash
 from gnomon.datasets import write_records
 from gnomon.errors import UserError
 from gnomon.images import load_image
@@ -111,7 +112,7 @@ def propose_edits(
         "num": num,
         "models": {vlm.name: vlm.fingerprint for vlm in vlms},
         "parameters": asdict(parameters),
-        "texts": texts_hash("propose"),
+        "texts": texts_hash(PACKAGE, "propose"),
     }
     with RunFolder.open(out, command=COMMAND, config=config, seed=parameters.seed or 0) as run:
         found, problems = take_photos(Path(photos), files, run.path)

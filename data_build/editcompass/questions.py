@@ -3,20 +3,18 @@
 from __future__ import annotations
 
 import re
-from functools import cache
-from importlib.resources import files
 from typing import Any
 
-import yaml
 from PIL import Image
 
-from gnomon.hashing import stable_hash
+from data_build.texts import load_texts
 from gnomon.records import Text
 from rm.protocols.parsing import Parsed
 from rm.protocols.parsing.core import Grammar, failed, is_not_applicable, read, same
 from rm.protocols.templates import compose, quoted
 from rm.vlm.conversation import Conversation
 
+PACKAGE = "data_build.editcompass"
 _INSTRUCTION_KEYS = ("instructions", "editinstructions", "edits", "proposals", "candidates", "指令", "编辑指令")
 _PROMPT_KEYS = ("prompt", "refinedprompt", "enhancedprompt", "imageprompt", "提示词")
 _LANGUAGES = {
@@ -25,20 +23,9 @@ _LANGUAGES = {
 }
 
 
-@cache
-def texts(name: str) -> Any:
-    """Return our texts: "propose" for photographs, "refine" for scenarios."""
-    return yaml.safe_load(files("data_build.editcompass").joinpath(f"{name}.yaml").read_text(encoding="utf-8"))
-
-
-def texts_hash(name: str) -> str:
-    """Return the version of our texts and a hash of every word, as one text for manifests."""
-    return f"version {texts(name)['version']}, {stable_hash(texts(name))}"
-
-
 def ask_for_instructions(photo: Image.Image, task: str, num: int) -> Conversation:
     """Return the question for `num` instructions of one task about a photograph."""
-    form = texts("propose")
+    form = load_texts(PACKAGE, "propose")
     values = {"task": form["tasks"][task], "num": str(num)}
     return compose(form, language="en", references=[photo], candidates=[], values=values, names=["Photograph"])
 
@@ -50,7 +37,7 @@ def ask_for_prompt(description: str, task: str, instruction: Text) -> Conversati
         "task": task.replace("_", " "),
         "instruction": quoted(instruction.get("en")),
     }
-    return compose(texts("refine"), language="en", references=[], candidates=[], values=values)
+    return compose(load_texts(PACKAGE, "refine"), language="en", references=[], candidates=[], values=values)
 
 
 def read_instructions(

@@ -26,9 +26,10 @@ from PIL import Image
 from bench.editcompass.cases import NAME, OUTCOME
 from bench.folder import TRIED_AGAIN
 from bench.generators import Failure, FolderGenerator, Generator, file_stem
-from data_build.editcompass.questions import ask_for_prompt, read_prompt, texts_hash
+from data_build.editcompass.questions import PACKAGE, ask_for_prompt, read_prompt
 from data_build.editcompass.scenarios import Scenario, read_scenarios
 from data_build.editcompass.tasks import metrics_of
+from data_build.texts import texts_hash
 from gnomon.datasets import CASES, write_records
 from gnomon.errors import UserError
 from gnomon.hashing import stable_hash, stable_seed
@@ -129,7 +130,7 @@ def refine_scenarios(
     config = {
         "model": {vlm.name: vlm.fingerprint},
         "parameters": asdict(parameters),
-        "texts": texts_hash("refine"),
+        "texts": texts_hash(PACKAGE, "refine"),
         "generator": {
             "class": f"{type(generator).__module__}.{type(generator).__qualname__}",
             "fingerprint": getattr(generator, "fingerprint", None),

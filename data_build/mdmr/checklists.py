@@ -55,6 +55,7 @@ class ChecklistSettings:
     """How checklists are written and checked.
 
     Attributes:
+        vlm: the model that is asked, with the references and without any picture.
         parameters: how replies are sampled; the schema is ours.
         num_questions: about so many are asked for each case; the paper has 29.6 on average.
         overlap: share of common words from which two questions ask the same; above 1 for never.
@@ -62,6 +63,7 @@ class ChecklistSettings:
         batch_size: cases, and questions without pictures, at once.
     """
 
+    vlm: VLM | None = None
     parameters: GenerationParameters = field(default_factory=lambda: GenerationParameters(max_tokens=MAX_TOKENS))
     num_questions: int = 30
     overlap: float = DEFAULT_OVERLAP
@@ -87,19 +89,22 @@ Cases = Mapping[str, tuple[Sample, Text]]
 """Samples and their instructions, by id."""
 
 
-def write_checklists(build: BuildFolder, vlm: VLM, settings: ChecklistSettings) -> ChecklistReport:
+def write_checklists(folder: BuildFolder, settings: ChecklistSettings) -> ChecklistReport:
     """Have a checklist written for every sample that is kept, and check it; run again to go on after a stop.
 
     Args:
-        build: of the stages before.
-        vlm: whom to ask, with the references and without any picture.
-        settings: how.
+        folder: of the build.
+        settings: whom to ask, and how.
 
     Raises:
-        UserError: where the stages before did not run, the folder holds another run, or no case got a question.
+        UserError: without a model, where the stages before did not run, the folder holds another run, or no case got
+            a question.
     """
-    kept = kept_samples(build)
-    cases = {name: case for name, case in valid_cases(build).items() if name in kept}
+    vlm = settings.vlm
+    if vlm is None:
+        raise UserError("expected a model under checklists.vlm, got none")
+    kept = kept_samples(folder)
+    cases = {name: case for name, case in valid_cases(folder).items() if name in kept}
     first = first_of_pairs(sample for sample, _ in cases.values())
     parameters = replace(settings.parameters, schema=CHECKLIST_SCHEMA)
     config = {
@@ -108,9 +113,9 @@ def write_checklists(build: BuildFolder, vlm: VLM, settings: ChecklistSettings) 
         "num_questions": settings.num_questions,
         "texts": {name: texts_hash(PACKAGE, name) for name in ("checklist", "blind")},
     }
-    with RunFolder.open(build.stage(CHECKLISTS), command=COMMAND, config=config, seed=parameters.seed or 0) as run:
+    with RunFolder.open(folder.stage(CHECKLISTS), command=COMMAND, config=config, seed=parameters.seed or 0) as run:
         own = {name: case for name, case in cases.items() if first[name] == name}
-        written = _write(run, build, vlm, own, replace(settings, parameters=parameters))
+        written = _write(run, folder, vlm, own, replace(settings, parameters=parameters))
         drafted = {
             name: check_drafts(name, answer.drafts, own[name][0].references, settings.overlap)
             for name, answer in written.items()
@@ -127,16 +132,16 @@ def write_checklists(build: BuildFolder, vlm: VLM, settings: ChecklistSettings) 
     if not report.outcomes.get("kept"):
         raise UserError(
             f"no case got a question: replies {counts_text(report.statuses)}, questions "
-            f"{counts_text(report.outcomes)}; see {build.stage(CHECKLISTS)}"
+            f"{counts_text(report.outcomes)}; see {folder.stage(CHECKLISTS)}"
         )
     return report
 
 
 def _write(
-    run: RunFolder, build: BuildFolder, vlm: VLM, cases: Cases, settings: ChecklistSettings
+    run: RunFolder, folder: BuildFolder, vlm: VLM, cases: Cases, settings: ChecklistSettings
 ) -> dict[str, ChecklistAnswer]:
     def ask(names: Sequence[str]) -> list[ChecklistAnswer]:
-        return _ask(build, vlm, settings, {name: cases[name] for name in names})
+        return _ask(folder, vlm, settings, {name: cases[name] for name in names})
 
     wanted = {name: stable_hash(case) for name, case in cases.items()}
     return ask_missing(
@@ -144,12 +149,12 @@ def _write(
     )
 
 
-def _ask(build: BuildFolder, vlm: VLM, settings: ChecklistSettings, cases: Cases) -> list[ChecklistAnswer]:
+def _ask(folder: BuildFolder, vlm: VLM, settings: ChecklistSettings, cases: Cases) -> list[ChecklistAnswer]:
     """Ask for the checklists of some cases; a case whose pictures cannot be read is not asked about."""
     conversations, answers = {}, {}
     for name, (sample, instruction) in cases.items():
         try:
-            pictures = [load_image(build.picture(reference.image)) for reference in sample.references]
+            pictures = [load_image(folder.picture(reference.image)) for reference in sample.references]
         except UnreadableImageError as error:
             asked = stable_hash(cases[name])
             answers[name] = ChecklistAnswer(about=name, asked=asked, status="unreadable_image", reason=str(error))

@@ -113,7 +113,7 @@ class FilterReport(Record):
     num_reviewers: int
 
 
-def filter_samples(build: BuildFolder, settings: FilterSettings) -> FilterReport:
+def filter_samples(folder: BuildFolder, settings: FilterSettings) -> FilterReport:
     """Decide which samples with an instruction are kept.
 
     Raises:
@@ -121,7 +121,7 @@ def filter_samples(build: BuildFolder, settings: FilterSettings) -> FilterReport
     """
     if settings.num_reviewers < 1:
         raise UserError(f"expected filter.num_reviewers >= 1, got {settings.num_reviewers}")
-    names = list(valid_cases(build))
+    names = list(valid_cases(folder))
     known = set(names)
 
     def refuse(line: KeepReview) -> tuple[ProblemKind, str] | None:
@@ -129,13 +129,13 @@ def filter_samples(build: BuildFolder, settings: FilterSettings) -> FilterReport
 
     votes = read_votes(settings.reviews, KeepReview, refuse, filled_in=["keep"], shown=SHOWN)
     decisions = [_decision(name, votes, settings) for name in names]
-    with RunFolder.open(build.stage(FILTER), command=COMMAND, config={}, seed=0) as run:
+    with RunFolder.open(folder.stage(FILTER), command=COMMAND, config={}, seed=0) as run:
         write_records(run.path / PROBLEMS, votes.problems)
         write_records(run.path / DECISIONS, decisions)
         report = _report(decisions, votes.problems, settings)
         write_report(run, report, report_lines(report))
     if not report.num_kept:
-        raise UserError(f"no sample is kept: {counts_text(report.outcomes)}; see {build.decisions}")
+        raise UserError(f"no sample is kept: {counts_text(report.outcomes)}; see {folder.decisions}")
     return report
 
 
@@ -155,13 +155,13 @@ def _decision(sample: str, votes: Votes[KeepReview], settings: FilterSettings) -
     )
 
 
-def kept_samples(build: BuildFolder) -> set[str]:
+def kept_samples(folder: BuildFolder) -> set[str]:
     """Return the ids of the samples that are kept.
 
     Raises:
         UserError: where the stage did not run.
     """
-    decisions = read_records(require_output(build.decisions, FILTER), FilterDecision)
+    decisions = read_records(require_output(folder.decisions, FILTER), FilterDecision)
     return {decision.sample for decision in decisions if decision.kept}
 
 

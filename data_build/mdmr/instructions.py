@@ -40,12 +40,19 @@ class InstructSettings:
     """How samples are asked about.
 
     Attributes:
+        vlm: the model that is asked.
         parameters: how replies are sampled; the schema is ours.
         batch_size: samples at once; as many as the model's server takes.
     """
 
+    vlm: VLM | None = None
     parameters: GenerationParameters = field(default_factory=GenerationParameters)
     batch_size: int = 8
+
+    def __post_init__(self) -> None:
+        """Refuse numbers out of range."""
+        if self.batch_size < 1:
+            raise UserError(f"expected instruct.batch_size >= 1, got {self.batch_size}")
 
 
 class CaseAnswer(Answer):
@@ -67,30 +74,31 @@ class InstructReport(Record):
     problems: dict[str, int]
 
 
-def write_instructions(build: BuildFolder, vlm: VLM, settings: InstructSettings) -> InstructReport:
+def write_instructions(folder: BuildFolder, settings: InstructSettings) -> InstructReport:
     """Have every sample checked and instructed; run again to go on after a stop.
 
     Args:
-        build: of the stages before.
-        vlm: whom to ask.
-        settings: how.
+        folder: of the build.
+        settings: whom to ask, and how.
 
     Raises:
-        UserError: without samples, where the folder holds another run, and where no sample got an instruction.
+        UserError: without a model or samples, where the folder holds another run, and where no sample got an
+            instruction.
     """
-    if settings.batch_size < 1:
-        raise UserError(f"expected instruct.batch_size >= 1, got {settings.batch_size}")
-    samples = {sample.id: sample for sample in read_samples(require_output(build.samples, SAMPLE))}
+    vlm = settings.vlm
+    if vlm is None:
+        raise UserError("expected a model under instruct.vlm, got none")
+    samples = {sample.id: sample for sample in read_samples(require_output(folder.samples, SAMPLE))}
     parameters = replace(settings.parameters, schema=INSTRUCTION_SCHEMA)
     config = {
         "model": {vlm.name: vlm.fingerprint},
         "parameters": asdict(parameters),
         "texts": texts_hash(PACKAGE, "instruct"),
     }
-    with RunFolder.open(build.stage(INSTRUCT), command=COMMAND, config=config, seed=parameters.seed or 0) as run:
+    with RunFolder.open(folder.stage(INSTRUCT), command=COMMAND, config=config, seed=parameters.seed or 0) as run:
 
         def ask(names: Sequence[str]) -> list[CaseAnswer]:
-            return _ask(build, vlm, parameters, [samples[name] for name in names])
+            return _ask(folder, vlm, parameters, [samples[name] for name in names])
 
         wanted = {name: _asked(sample) for name, sample in samples.items()}
         answers = ask_missing(
@@ -106,7 +114,7 @@ def write_instructions(build: BuildFolder, vlm: VLM, settings: InstructSettings)
         write_report(run, report, report_lines(report))
     if not report.num_valid:
         raise UserError(
-            f"no sample got an instruction: {counts_text(report.statuses | report.problems)}; see {build.instructions}"
+            f"no sample got an instruction: {counts_text(report.statuses | report.problems)}; see {folder.instructions}"
         )
     return report
 
@@ -115,12 +123,14 @@ def _asked(sample: Sample) -> str:
     return stable_hash(sample)
 
 
-def _ask(build: BuildFolder, vlm: VLM, parameters: GenerationParameters, samples: Sequence[Sample]) -> list[CaseAnswer]:
+def _ask(
+    folder: BuildFolder, vlm: VLM, parameters: GenerationParameters, samples: Sequence[Sample]
+) -> list[CaseAnswer]:
     """Ask about some samples; one whose pictures cannot be read is not asked about."""
     conversations, answers = {}, {}
     for sample in samples:
         try:
-            pictures = [load_image(build.picture(reference.image)) for reference in sample.references]
+            pictures = [load_image(folder.picture(reference.image)) for reference in sample.references]
         except UnreadableImageError as error:
             answers[sample.id] = CaseAnswer(
                 about=sample.id, asked=_asked(sample), status="unreadable_image", reason=str(error)
@@ -142,7 +152,7 @@ def _ask(build: BuildFolder, vlm: VLM, parameters: GenerationParameters, samples
     return [answers[sample.id] for sample in samples]
 
 
-def valid_cases(build: BuildFolder) -> dict[str, tuple[Sample, Text]]:
+def valid_cases(folder: BuildFolder) -> dict[str, tuple[Sample, Text]]:
     """Return the samples that make up good cases, with their instructions, by id.
 
     Two samples of one pair have one instruction, the first one's; the second one is left out where the first one has
@@ -151,9 +161,9 @@ def valid_cases(build: BuildFolder) -> dict[str, tuple[Sample, Text]]:
     Raises:
         UserError: where the stage did not run.
     """
-    file = require_output(build.instructions, INSTRUCT)
+    file = require_output(folder.instructions, INSTRUCT)
     last = {(answer.about, answer.asked): answer for answer in read_records(file, CaseAnswer, drop_torn_tail=True)}
-    samples = read_samples(require_output(build.samples, SAMPLE))
+    samples = read_samples(require_output(folder.samples, SAMPLE))
     answers = {sample.id: last[key] for sample in samples if (key := (sample.id, _asked(sample))) in last}
     return _with_shared_instructions(samples, answers)
 

@@ -7,14 +7,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from data_build.editcompass.questions import (
+    PACKAGE,
     ask_for_instructions,
     ask_for_prompt,
     read_instructions,
     read_prompt,
-    texts,
-    texts_hash,
 )
 from data_build.editcompass.tasks import PHOTO_TASKS
+from data_build.texts import load_texts, texts_hash
 from gnomon.records import Text
 from rm.vlm.scripted import prompt_text
 from tests.data_build.editcompass.writers import noise
@@ -29,12 +29,12 @@ GONE = {"en": "Remove the car.", "zh": "移除汽车。"}
 
 
 def test_every_task_has_words_of_its_own() -> None:
-    written = texts("propose")["tasks"]
+    written = load_texts(PACKAGE, "propose")["tasks"]
 
     assert tuple(written) == PHOTO_TASKS
     assert len(set(written.values())) == len(PHOTO_TASKS)
-    assert texts_hash("propose").startswith("version 1, ")
-    assert texts_hash("propose") != texts_hash("refine")
+    assert texts_hash(PACKAGE, "propose").startswith("version 1, ")
+    assert texts_hash(PACKAGE, "propose") != texts_hash(PACKAGE, "refine")
 
 
 @pytest.mark.parametrize("task", PHOTO_TASKS)
@@ -44,7 +44,7 @@ def test_a_question_shows_the_photograph_and_leaves_no_place_open(task: str) -> 
     asked = prompt_text(conversation)
 
     assert [part for message in conversation for part in message.content if part is photo] == [photo]
-    assert texts("propose")["tasks"][task] in asked
+    assert load_texts(PACKAGE, "propose")["tasks"][task] in asked
     assert "Write 3 instructions" in asked
     assert not {"{task}", "{num}", "{references}"} & set(asked.split())
 
