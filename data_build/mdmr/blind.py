@@ -12,36 +12,16 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Literal
 
 from pydantic import Field
 
 from data_build.mdmr.answers import Answer
 from data_build.mdmr.asking import PROBES, ask_blindly
 from data_build.mdmr.replies import DraftQuestion
-from gnomon.errors import UserError
 from gnomon.hashing import stable_hash
 from gnomon.records import Text
 from rm.protocols.yes_no import NO, YES, YesNoJudge
 from rm.vlm.conversation import VLM
-
-
-@dataclass(frozen=True)
-class BlindSettings:
-    """What becomes of questions that their words alone answer.
-
-    Attributes:
-        action: "drop" them, "flag" them in `questions.jsonl` and keep them, or "off": do not ask.
-        confidence: least probability of the expected answer in each of the four ways.
-    """
-
-    action: Literal["drop", "flag", "off"] = "drop"
-    confidence: float = 0.9
-
-    def __post_init__(self) -> None:
-        """Refuse what is no confidence: at one half, guesses would pass."""
-        if not 0.5 < self.confidence <= 1:
-            raise UserError(f"expected checklists.blind.confidence in (0.5, 1], got {self.confidence}")
 
 
 class BlindAnswer(Answer):

@@ -8,11 +8,12 @@ from typing import Literal
 
 from pydantic import Field
 
-from data_build.mdmr.blind import BlindAnswer, BlindSettings
+from data_build.mdmr.blind import BlindAnswer
 from data_build.mdmr.duplicates import find_doubles
 from data_build.mdmr.links import link_problem
 from data_build.mdmr.replies import DraftQuestion
 from data_build.mdmr.samples import SampledReference
+from data_build.mdmr.settings import BlindSettings
 from gnomon.records import Question, Record, Status
 
 Outcome = Literal["kept", "parse_error", "unlinked", "duplicate", "near_duplicate", "contradictory", "blind"]

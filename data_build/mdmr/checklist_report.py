@@ -6,9 +6,10 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 
 from bench.mdmr.cases import WEIGHTS
-from data_build.mdmr.blind import BlindAnswer, BlindSettings
+from data_build.mdmr.blind import BlindAnswer
 from data_build.mdmr.checking import CheckedQuestion
 from data_build.mdmr.folder import counts_text
+from data_build.mdmr.settings import BlindSettings
 from gnomon.records import Record
 
 LEVELS = ("global", "atomic")

@@ -18,22 +18,22 @@ MDMR-Bench, checklists of global and atomic questions in five dimensions.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import asdict, replace
 from functools import partial
 
 from pydantic import Field
 
 from data_build.mdmr.answers import Answer, ask_missing
 from data_build.mdmr.asking import CHECKLIST_SCHEMA, PACKAGE, ask_for_checklist
-from data_build.mdmr.blind import BlindAnswer, BlindQuestion, BlindSettings, ask_all_blindly
+from data_build.mdmr.blind import BlindAnswer, BlindQuestion, ask_all_blindly
 from data_build.mdmr.checking import CheckedQuestion, Draft, check_drafts, with_blind_answers
 from data_build.mdmr.checklist_report import ChecklistReport, checklist_report, missing_dimensions, report_lines
-from data_build.mdmr.duplicates import DEFAULT_OVERLAP
 from data_build.mdmr.folder import CHECKLISTS, BuildFolder, counts_text, write_report
 from data_build.mdmr.human_filter import kept_samples
 from data_build.mdmr.instructions import first_of_pairs, valid_cases
 from data_build.mdmr.replies import read_questions
 from data_build.mdmr.samples import Sample
+from data_build.mdmr.settings import ChecklistSettings
 from data_build.texts import texts_hash
 from gnomon.errors import UserError
 from gnomon.hashing import stable_hash
@@ -48,35 +48,6 @@ COMMAND = "data build mdmr, checklists"
 WRITTEN, BLIND, INCOMPLETE = "checklists.jsonl", "blind.jsonl", "incomplete.jsonl"
 QUESTIONS = "questions.jsonl"
 MAX_TOKENS = 8192  # thirty questions in two languages with all their keys
-
-
-@dataclass(frozen=True)
-class ChecklistSettings:
-    """How checklists are written and checked.
-
-    Attributes:
-        vlm: the model that is asked, with the references and without any picture.
-        parameters: how replies are sampled; the schema is ours.
-        num_questions: about so many are asked for each case; the paper has 29.6 on average.
-        overlap: share of common words from which two questions ask the same; above 1 for never.
-        blind: what becomes of questions that their words alone answer.
-        batch_size: cases, and questions without pictures, at once.
-    """
-
-    vlm: VLM | None = None
-    parameters: GenerationParameters = field(default_factory=lambda: GenerationParameters(max_tokens=MAX_TOKENS))
-    num_questions: int = 30
-    overlap: float = DEFAULT_OVERLAP
-    blind: BlindSettings = field(default_factory=BlindSettings)
-    batch_size: int = 8
-
-    def __post_init__(self) -> None:
-        """Refuse numbers out of range."""
-        if self.num_questions < 5 or self.batch_size < 1 or self.overlap <= 0:
-            raise UserError(
-                "expected checklists.num_questions >= 5, one a dimension, checklists.batch_size >= 1 and "
-                f"checklists.overlap > 0, got {self.num_questions}, {self.batch_size} and {self.overlap}"
-            )
 
 
 class ChecklistAnswer(Answer):
@@ -106,7 +77,7 @@ def write_checklists(folder: BuildFolder, settings: ChecklistSettings) -> Checkl
     kept = kept_samples(folder)
     cases = {name: case for name, case in valid_cases(folder).items() if name in kept}
     first = first_of_pairs(sample for sample, _ in cases.values())
-    parameters = replace(settings.parameters, schema=CHECKLIST_SCHEMA)
+    parameters = replace(settings.parameters or GenerationParameters(max_tokens=MAX_TOKENS), schema=CHECKLIST_SCHEMA)
     config = {
         "model": {vlm.name: vlm.fingerprint},
         "parameters": asdict(parameters),
@@ -115,7 +86,7 @@ def write_checklists(folder: BuildFolder, settings: ChecklistSettings) -> Checkl
     }
     with RunFolder.open(folder.stage(CHECKLISTS), command=COMMAND, config=config, seed=parameters.seed or 0) as run:
         own = {name: case for name, case in cases.items() if first[name] == name}
-        written = _write(run, folder, vlm, own, replace(settings, parameters=parameters))
+        written = _write(run, folder, vlm, own, parameters, settings)
         drafted = {
             name: check_drafts(name, answer.drafts, own[name][0].references, settings.overlap)
             for name, answer in written.items()
@@ -138,10 +109,16 @@ def write_checklists(folder: BuildFolder, settings: ChecklistSettings) -> Checkl
 
 
 def _write(
-    run: RunFolder, folder: BuildFolder, vlm: VLM, cases: Cases, settings: ChecklistSettings
+    run: RunFolder,
+    folder: BuildFolder,
+    vlm: VLM,
+    cases: Cases,
+    parameters: GenerationParameters,
+    settings: ChecklistSettings,
 ) -> dict[str, ChecklistAnswer]:
     def ask(names: Sequence[str]) -> list[ChecklistAnswer]:
-        return _ask(folder, vlm, settings, {name: cases[name] for name in names})
+        asked = {name: cases[name] for name in names}
+        return _ask(folder, vlm, asked, parameters, settings.num_questions)
 
     wanted = {name: stable_hash(case) for name, case in cases.items()}
     return ask_missing(
@@ -149,7 +126,9 @@ def _write(
     )
 
 
-def _ask(folder: BuildFolder, vlm: VLM, settings: ChecklistSettings, cases: Cases) -> list[ChecklistAnswer]:
+def _ask(
+    folder: BuildFolder, vlm: VLM, cases: Cases, parameters: GenerationParameters, num_questions: int
+) -> list[ChecklistAnswer]:
     """Ask for the checklists of some cases; a case whose pictures cannot be read is not asked about."""
     conversations, answers = {}, {}
     for name, (sample, instruction) in cases.items():
@@ -159,8 +138,8 @@ def _ask(folder: BuildFolder, vlm: VLM, settings: ChecklistSettings, cases: Case
             asked = stable_hash(cases[name])
             answers[name] = ChecklistAnswer(about=name, asked=asked, status="unreadable_image", reason=str(error))
             continue
-        conversations[name] = ask_for_checklist(sample, instruction, pictures, settings.num_questions)
-    replies = vlm.generate(list(conversations.values()), settings.parameters) if conversations else []
+        conversations[name] = ask_for_checklist(sample, instruction, pictures, num_questions)
+    replies = vlm.generate(list(conversations.values()), parameters) if conversations else []
     for name, reply in zip(conversations, replies, strict=True):
         reading = read_reply(reply, partial(read_questions, num_references=len(cases[name][0].references)))
         answers[name] = ChecklistAnswer(

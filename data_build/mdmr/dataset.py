@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 from typing import Literal
 
 from bench.mdmr.cases import FAMILIES, NAME, CaseFacts, facts_of
@@ -18,27 +17,17 @@ from data_build.mdmr.folder import CHECKLISTS, DATASET, BuildFolder, counts_text
 from data_build.mdmr.human_filter import kept_samples
 from data_build.mdmr.instructions import valid_cases
 from data_build.mdmr.samples import Sample
+from data_build.mdmr.settings import DatasetSettings
 from gnomon.datasets import CASES, dataset_hash, write_records
 from gnomon.errors import UserError
 from gnomon.images import UnreadableImageError, content_hash, load_image, save_png
 from gnomon.jsonl import read_records
 from gnomon.progress import track
-from gnomon.records import Case, Question, Record, Reference, Split, Text
+from gnomon.records import Case, Question, Record, Reference, Text
 from gnomon.runs import RunFolder
 
 COMMAND = "data build mdmr, dataset"
 LEFT_OUT = "left_out.jsonl"
-
-
-@dataclass(frozen=True)
-class DatasetSettings:
-    """How the benchmark is written.
-
-    Attributes:
-        split: of all cases.
-    """
-
-    split: Split = "test"
 
 
 class LeftOut(Record):

@@ -10,8 +10,7 @@ from difflib import SequenceMatcher
 from typing import Literal
 
 from data_build.mdmr.replies import DraftQuestion
-
-DEFAULT_OVERLAP = 0.9
+from data_build.mdmr.settings import DEFAULT_OVERLAP
 
 _TOKEN = re.compile(r"[\u3400-\u9fff]|[^\W_\u3400-\u9fff]+(?:['’][a-z]+)?")
 _FUNCTION_WORD = re.compile(

@@ -9,14 +9,13 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass, field
-from pathlib import Path
 from typing import Literal
 
 from pydantic import Field
 
 from data_build.mdmr.folder import FILTER, BuildFolder, counts_text, require_output, write_report
 from data_build.mdmr.instructions import SHOWN, valid_cases
+from data_build.mdmr.settings import FilterSettings
 from data_build.votes import (
     LineProblem,
     Opinion,
@@ -39,19 +38,6 @@ DECISIONS = "decisions.jsonl"
 PROBLEMS = "problems.jsonl"
 
 Outcome = Ruling | Literal["not_filtered"]
-
-
-@dataclass(frozen=True)
-class FilterSettings:
-    """What people decided.
-
-    Attributes:
-        reviews: files; none for no filter.
-        num_reviewers: people who must have kept a sample at least, where there are files.
-    """
-
-    reviews: list[Path] = field(default_factory=list)
-    num_reviewers: int = 1
 
 
 class KeepReview(Opinion):

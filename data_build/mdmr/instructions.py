@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import asdict, replace
 from functools import partial
 
 from data_build.mdmr.answers import Answer, ask_missing
@@ -17,6 +17,7 @@ from data_build.mdmr.asking import INSTRUCTION_SCHEMA, PACKAGE, ask_for_instruct
 from data_build.mdmr.folder import INSTRUCT, SAMPLE, BuildFolder, counts_text, require_output, write_report
 from data_build.mdmr.replies import CheckedCase, read_case
 from data_build.mdmr.samples import Sample, read_samples
+from data_build.mdmr.settings import InstructSettings
 from data_build.texts import texts_hash
 from gnomon.errors import UserError
 from gnomon.hashing import stable_hash
@@ -33,26 +34,6 @@ INSTRUCTIONS = "instructions.jsonl"
 REVIEW = "review.csv"
 SHOWN = ("family", "subtask", "references", "en", "zh")
 """Columns of the sheet that reviewers look at."""
-
-
-@dataclass(frozen=True)
-class InstructSettings:
-    """How samples are asked about.
-
-    Attributes:
-        vlm: the model that is asked.
-        parameters: how replies are sampled; the schema is ours.
-        batch_size: samples at once; as many as the model's server takes.
-    """
-
-    vlm: VLM | None = None
-    parameters: GenerationParameters = field(default_factory=GenerationParameters)
-    batch_size: int = 8
-
-    def __post_init__(self) -> None:
-        """Refuse numbers out of range."""
-        if self.batch_size < 1:
-            raise UserError(f"expected instruct.batch_size >= 1, got {self.batch_size}")
 
 
 class CaseAnswer(Answer):
@@ -89,7 +70,7 @@ def write_instructions(folder: BuildFolder, settings: InstructSettings) -> Instr
     if vlm is None:
         raise UserError("expected a model under instruct.vlm, got none")
     samples = {sample.id: sample for sample in read_samples(require_output(folder.samples, SAMPLE))}
-    parameters = replace(settings.parameters, schema=INSTRUCTION_SCHEMA)
+    parameters = replace(settings.parameters or GenerationParameters(), schema=INSTRUCTION_SCHEMA)
     config = {
         "model": {vlm.name: vlm.fingerprint},
         "parameters": asdict(parameters),

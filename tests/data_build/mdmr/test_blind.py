@@ -6,8 +6,9 @@ from collections.abc import Sequence
 import pytest
 
 from data_build.mdmr.asking import PROBES, ask_blindly
-from data_build.mdmr.blind import BlindQuestion, BlindSettings, ask_all_blindly
+from data_build.mdmr.blind import BlindQuestion, ask_all_blindly
 from data_build.mdmr.replies import DraftQuestion
+from data_build.mdmr.settings import BlindSettings
 from gnomon.errors import UserError
 from gnomon.records import Text
 from rm.vlm.conversation import ChoiceScores, Conversation, GenerationParameters, Reply

@@ -10,12 +10,13 @@ import pytest
 
 from bench.mdmr.cases import WEIGHTS
 from data_build.mdmr.asking import ask_for_checklist
-from data_build.mdmr.blind import BlindAnswer, BlindSettings
+from data_build.mdmr.blind import BlindAnswer
 from data_build.mdmr.checking import CheckedQuestion
-from data_build.mdmr.checklists import ChecklistAnswer, ChecklistSettings, write_checklists
+from data_build.mdmr.checklists import ChecklistAnswer, write_checklists
 from data_build.mdmr.folder import BuildFolder
-from data_build.mdmr.human_filter import FilterSettings, filter_samples
-from data_build.mdmr.instructions import InstructSettings, valid_cases, write_instructions
+from data_build.mdmr.human_filter import filter_samples
+from data_build.mdmr.instructions import valid_cases, write_instructions
+from data_build.mdmr.settings import BlindSettings, ChecklistSettings, FilterSettings, InstructSettings
 from data_build.mdmr.tags import TAG_ATTRIBUTES
 from gnomon.errors import UserError
 from gnomon.jsonl import read_records, write_records
@@ -188,7 +189,8 @@ def test_killed_and_run_again_it_ends_with_the_same_bytes(
 ) -> None:
     whole = instructed(tmp_path / "whole")
     program = (
-        "from data_build.mdmr.checklists import ChecklistSettings, write_checklists\n"
+        "from data_build.mdmr.checklists import write_checklists\n"
+        "from data_build.mdmr.settings import ChecklistSettings\n"
         "from data_build.mdmr.folder import BuildFolder\n"
         "from tests.data_build.mdmr.writers import Author\n"
         f"write_checklists(BuildFolder({str(build.path)!r}), ChecklistSettings(Author(delay=0.2), batch_size=1))"

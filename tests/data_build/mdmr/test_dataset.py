@@ -6,11 +6,12 @@ from pathlib import Path
 import pytest
 
 from bench.mdmr.cases import FAMILIES, facts_of
-from data_build.mdmr.checklists import ChecklistSettings, write_checklists
-from data_build.mdmr.dataset import DatasetSettings, write_dataset
+from data_build.mdmr.checklists import write_checklists
+from data_build.mdmr.dataset import write_dataset
 from data_build.mdmr.folder import BuildFolder
-from data_build.mdmr.human_filter import FilterSettings, filter_samples
+from data_build.mdmr.human_filter import filter_samples
 from data_build.mdmr.samples import Sample
+from data_build.mdmr.settings import ChecklistSettings, DatasetSettings, FilterSettings
 from gnomon.cli import main
 from gnomon.datasets import dataset_hash, read_cases, validate
 from gnomon.errors import UserError

@@ -20,7 +20,7 @@ def question(en: str, zh: str | None = None, *, expected: bool = True) -> DraftQ
 
 
 def kinds(*questions: DraftQuestion) -> list[str | None]:
-    return [double and double.kind for double in find_doubles(questions)]
+    return [None if double is None else double.kind for double in find_doubles(questions)]
 
 
 def test_equal_words_are_doubles_in_either_language() -> None:

@@ -9,8 +9,9 @@ from typing import Any
 import pytest
 
 from data_build.mdmr.folder import BuildFolder
-from data_build.mdmr.human_filter import FilterDecision, FilterSettings, filter_samples, kept_samples
-from data_build.mdmr.instructions import InstructSettings, write_instructions
+from data_build.mdmr.human_filter import FilterDecision, filter_samples, kept_samples
+from data_build.mdmr.instructions import write_instructions
+from data_build.mdmr.settings import FilterSettings, InstructSettings
 from gnomon.errors import UserError
 from gnomon.jsonl import read_records, write_records
 from tests.data_build.mdmr.stages import SAMPLES, sampled

@@ -11,8 +11,9 @@ import torch
 from bench.mdmr.cases import FAMILIES, ROLES
 from data_build.mdmr.asking import PROBLEMS, ask_for_instruction, subtask_text
 from data_build.mdmr.folder import BuildFolder
-from data_build.mdmr.instructions import CaseAnswer, InstructSettings, valid_cases, write_instructions
+from data_build.mdmr.instructions import CaseAnswer, valid_cases, write_instructions
 from data_build.mdmr.samples import Sample, SampledReference
+from data_build.mdmr.settings import InstructSettings
 from data_build.tabletop.tiny_judge import make_judge_base, make_processor, save_judge_base
 from data_build.texts import load_texts
 from gnomon.errors import UserError
@@ -146,7 +147,8 @@ def test_killed_and_run_again_it_ends_with_the_same_bytes(
     whole = sampled(tmp_path / "whole", SAMPLES)
     program = (
         "from data_build.mdmr.folder import BuildFolder\n"
-        "from data_build.mdmr.instructions import InstructSettings, write_instructions\n"
+        "from data_build.mdmr.instructions import write_instructions\n"
+        "from data_build.mdmr.settings import InstructSettings\n"
         "from tests.data_build.mdmr.writers import Author\n"
         f"write_instructions(BuildFolder({str(build.path)!r}), InstructSettings(Author(delay=0.2), batch_size=1))"
     )

@@ -16,7 +16,7 @@ GOOD = {
     "en": "Put the cat on the sofa.",
     "zh": "把猫放在沙发上。",
 }
-QUESTION = {
+QUESTION: dict[str, Any] = {
     "dimension": "following",
     "level": "atomic",
     "about": ["reference-1"],
