@@ -8,7 +8,7 @@ from typing import Any
 from PIL import Image
 
 from bench.mdmr.cases import REASONING, WEIGHTS
-from data_build.mdmr.samples import Sample, SampledReference
+from data_build.mdmr.samples import Sample
 from data_build.mdmr.tags import TAG_ATTRIBUTES
 from data_build.texts import load_texts
 from gnomon.records import Text
@@ -75,7 +75,7 @@ def ask_for_instruction(sample: Sample, pictures: Sequence[Image.Image]) -> Conv
     values = {
         "family": form["families"][sample.family],
         "subtask": subtask_text(sample.subtask),
-        "roles": _roles(sample.references),
+        "roles": _roles(sample),
         "writing": form["writing"][sample.text_language] if sample.text_language else "",
         "problems": _listed(form["problems"]),
     }
@@ -86,7 +86,7 @@ def ask_for_checklist(sample: Sample, instruction: Text, pictures: Sequence[Imag
     """Return the question for about `num` yes/no questions about pictures that are made for a case."""
     form = load_texts(PACKAGE, "checklist")
     values = {
-        "roles": _roles(sample.references),
+        "roles": _roles(sample),
         "instruction": quoted(instruction.get("en")),
         "instruction_zh": quoted(instruction.get("zh")),
         "num": str(num),
@@ -120,10 +120,11 @@ def _shown(form: Mapping[str, Any], pictures: Sequence[Image.Image], values: Map
     return compose(form, language="en", references=pictures, candidates=[], values=values, names=names)
 
 
-def _roles(references: Sequence[SampledReference]) -> str:
-    texts = load_texts(PACKAGE, "instruct")["roles"]
+def _roles(sample: Sample) -> str:
+    form = load_texts(PACKAGE, "instruct")
+    texts = form["roles"] | form["roles_of_families"].get(sample.family, {})
     lines = []
-    for number, reference in enumerate(references, start=1):
+    for number, reference in enumerate(sample.references, start=1):
         known = [reference.name] if reference.name else []
         known += [f"{name.replace('_', ' ')}: {text}" for name, text in reference.attributes.items()]
         said = f" ({', '.join(quoted(text) for text in known)})" if known else ""

@@ -20,7 +20,8 @@ from data_build.mdmr.samples import Sample
 from data_build.mdmr.settings import DatasetSettings
 from gnomon.datasets import CASES, dataset_hash, write_records
 from gnomon.errors import UserError
-from gnomon.images import UnreadableImageError, content_hash, load_image, save_png
+from gnomon.files import atomic_write_bytes
+from gnomon.images import UnreadableImageError, content_hash
 from gnomon.jsonl import read_records
 from gnomon.progress import track
 from gnomon.records import Case, Question, Record, Reference, Text
@@ -153,10 +154,11 @@ def _case(
 
 
 def _stored(run: RunFolder, folder: BuildFolder, image: str) -> str:
-    picture = load_image(folder.picture(image))
-    place = f"images/{content_hash(picture)[:32]}.png"
+    """Copy a picture, which is upright, without metadata and a PNG already, and return its place."""
+    file = folder.picture(image)
+    place = f"images/{content_hash(file)[:32]}.png"
     if not (run.path / place).exists():  # pictures are written whole or not at all
-        save_png(picture, run.path / place)
+        atomic_write_bytes(run.path / place, file.read_bytes())
     return place
 
 

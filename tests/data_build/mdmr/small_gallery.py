@@ -1,9 +1,9 @@
 """A small gallery that fills every bucket, with tags by hand: of drawn shapes, or of pictures out of ordinary packages.
 
-Real pictures are Debian's tuxpaint-stamps-default (animals, objects, clothes), openclipart-png (people) and mate-backgrounds
-(landscapes), installed or unpacked below one folder, with the portrait and the photographs of matplotlib and scikit-learn.
-What buckets ask for beyond that is made of these: designs with writing, collections of things, and the same thing at another
-time, in another state, place, arrangement or style.
+Real pictures are Debian's tuxpaint-stamps-default (animals, objects, clothes), openclipart-png (people) and
+mate-backgrounds (landscapes), installed or unpacked below one folder, with the portrait and the photographs of
+matplotlib and scikit-learn. What buckets ask for beyond that is made of these: designs with writing, collections of
+things, and the same thing at another time, in another state, place, arrangement or style.
 """
 
 from __future__ import annotations
@@ -57,12 +57,12 @@ class Material:
     font: Path = DATA / "fonts" / "ttf" / "DejaVuSans.ttf"
 
 
-def write_gallery(folder: Path, material: Material) -> Path:
-    """Write the pictures of a gallery, and return the file of tags beside the folder."""
+def write_gallery(folder: Path, material: Material, side: int = SIDE) -> Path:
+    """Write the pictures of a gallery, `side` pixels wide and high, and return the file of tags beside the folder."""
     lines = []
     for number, (picture, tags) in enumerate(_pictures(material)):
         name = f"{number:03d}.png"
-        save_png(picture, folder / name)
+        save_png(picture if side == SIDE else picture.resize((side, side)), folder / name)
         lines.append({"image": name, "tags": Tags.model_validate(tags)})
     file = folder.parent / "tags.jsonl"
     write_records(file, lines)
@@ -82,7 +82,7 @@ def _pictures(material: Material) -> Iterator[tuple[Image.Image, dict[str, Any]]
     for scene in material.scenes:
         yield ImageOps.fit(scene.picture, (SIDE, SIDE)), _tags(scene, "scenes")
     for thing, (name, code) in zip(material.objects[:6], colours, strict=False):
-        coloured = ImageOps.colorize(ImageOps.grayscale(_on(thing.picture, "white")), code, "white")
+        coloured = ImageOps.colorize(ImageOps.grayscale(_on(thing.picture, "white", 1)), code, "white")
         yield coloured, _tags(thing, "objects", attributes={"color": name})
     yield from _textures()
     yield from _changed(material)
@@ -113,32 +113,38 @@ def _changed(material: Material) -> Iterator[tuple[Image.Image, dict[str, Any]]]
         "poster print": lambda image: ImageOps.posterize(ImageOps.autocontrast(image), 2),
     }
     for thing in material.objects[:3]:
-        for style, change in styles.items():
-            picture = change(_on(thing.picture, "#f2f2f2")).convert("RGB")
+        for variant, (style, change) in enumerate(styles.items(), start=2):
+            picture = change(_on(thing.picture, "#f2f2f2", variant)).convert("RGB")
             yield picture, _tags(thing, "artworks", attributes={"artistic_style": style})
     for thing in material.animals[:3]:
-        sepia = ImageOps.colorize(ImageOps.grayscale(_on(thing.picture, "#eeeeee")), "#2a1a0c", "#f3e2c0")
+        sepia = ImageOps.colorize(ImageOps.grayscale(_on(thing.picture, "#eeeeee", 1)), "#2a1a0c", "#f3e2c0")
         yield sepia, _tags(thing, "animals", attributes={"era": "1890s photograph", "filter": "sepia"})
-        cold = ImageOps.colorize(ImageOps.grayscale(_on(thing.picture, "#eeeeee")), "#0b1836", "#dcecff")
+        cold = ImageOps.colorize(ImageOps.grayscale(_on(thing.picture, "#eeeeee", 2)), "#0b1836", "#dcecff")
         yield cold, _tags(thing, "animals", attributes={"filter": "cold blue"})
     for scene in material.scenes[:3]:
-        day = ImageOps.fit(scene.picture, (SIDE, SIDE))
-        night = ImageOps.colorize(ImageOps.grayscale(ImageEnhance.Brightness(day).enhance(0.55)), "#05070f", "#7f93c9")
+        width, height = scene.picture.size
+        day = ImageOps.fit(scene.picture.crop((0, 0, width * 3 // 4, height * 3 // 4)), (SIDE, SIDE))
+        evening = ImageOps.mirror(
+            ImageOps.fit(scene.picture.crop((width // 4, height // 4, width, height)), (SIDE, SIDE))
+        )
+        night = ImageOps.colorize(
+            ImageOps.grayscale(ImageEnhance.Brightness(evening).enhance(0.55)), "#05070f", "#7f93c9"
+        )
         yield ImageEnhance.Brightness(day).enhance(1.15), _tags(scene, "scenes", attributes={"time": "noon"})
         yield night, _tags(scene, "scenes", attributes={"time": "night"})
     for thing in material.objects[3:6]:
-        whole = _on(thing.picture, "#f0ece4")
+        whole = _on(thing.picture, "#f0ece4", 4)
         yield whole, _tags(thing, "objects", attributes={"state": "standing upright"})
         yield whole.rotate(100, fillcolor="#f0ece4"), _tags(thing, "objects", attributes={"state": "fallen over"})
         for name, place in (("bottom left", (8, 140)), ("top right", (140, 8))):
             picture = _scattered([(thing.picture, place)], 100)
             yield picture, _tags(thing, "objects", attributes={"position": name})
         for name, places in (
-            ("in a row", [(6, 90), (88, 90), (170, 90)]),
-            ("in a column", [(90, 6), (90, 88), (90, 170)]),
+            ("in a row", [(6, 20), (88, 20), (170, 20)]),
+            ("in a column", [(170, 6), (170, 88), (170, 170)]),
         ):
             picture = _scattered([(thing.picture, place) for place in places], 78)
-            yield picture, _tags(thing, "objects", attributes={"layout": name})
+            yield picture, _tags(thing, "artworks", attributes={"layout": name})
 
 
 WORDS = {"en": ("OPEN TODAY", "FRESH", "SUMMER FAIR"), "zh": ("今日开放", "新鲜", "夏日集市")}
@@ -159,7 +165,7 @@ def _designs(material: Material) -> Iterator[tuple[Image.Image, dict[str, Any]]]
 
 
 def _design(word: str, category: str, language: str, thing: Thing | None) -> dict[str, Any]:
-    entities = [{"kind": "text", "name": f"the words {word}"}]
+    entities = [{"kind": "text", "name": f"lettering {word}"}]
     if thing is not None:
         entities.append({"kind": "object", "name": thing.name})
     return {"category": category, "entities": entities, "text_language": language, "caption": f"It says {word}."}
@@ -167,18 +173,18 @@ def _design(word: str, category: str, language: str, thing: Thing | None) -> dic
 
 def _collections(material: Material) -> Iterator[tuple[Image.Image, dict[str, Any]]]:
     places = [(8, 8), (136, 8), (8, 136), (136, 136)]
-    for start in range(3):
+    for start in range(5):
         things = [*material.objects[start : start + 2], material.animals[start], material.decorations[start % 2]]
         yield (
             _scattered([(thing.picture, place) for thing, place in zip(things, places, strict=True)], 112),
             _many("objects", things),
         )
-        people = [material.people[start], *material.objects[start : start + 3]]
+        people = [material.people[start % len(material.people)], *material.objects[start : start + 3]]
         yield (
             _scattered([(thing.picture, place) for thing, place in zip(people, places, strict=True)], 112),
-            _many("people", people, num_people=1),
+            _many("objects", people, num_people=1),
         )
-        ground = ImageOps.fit(material.scenes[start % len(material.scenes)].picture, (SIDE, SIDE))
+        ground = ImageOps.mirror(ImageOps.fit(material.scenes[start % len(material.scenes)].picture, (SIDE, SIDE)))
         yield (
             _scattered(
                 [(thing.picture, place) for thing, place in zip(things[:3], places[1:], strict=True)], 112, ground
@@ -197,8 +203,12 @@ def _tags(thing: Thing, category: str, **tags: Any) -> dict[str, Any]:
     return {"category": category, "entities": [entity], "caption": f"A picture of: {thing.name}.", **tags}
 
 
-def _on(picture: Image.Image, ground: str) -> Image.Image:
-    return _scattered([(picture, (12, 12))], SIDE - 24, Image.new("RGB", (SIDE, SIDE), ground))
+def _on(picture: Image.Image, ground: str, variant: int = 0) -> Image.Image:
+    """Return a picture on a plain ground; variants differ in size, place and side, so that none is a near duplicate."""
+    side, left, top = ((232, 12, 12), (170, 4, 78), (170, 80, 4), (140, 110, 108), (140, 6, 8))[variant]
+    if variant % 2:
+        picture = ImageOps.mirror(picture)
+    return _scattered([(picture, (left, top))], side, Image.new("RGB", (SIDE, SIDE), ground))
 
 
 def _scattered(
@@ -237,7 +247,7 @@ def drawn_material() -> Material:
     """Return material of coloured shapes, which is drawn in no time; Chinese writing lacks its letters."""
 
     def shape(kind: str, number: int, **tags: Any) -> Thing:
-        generator = np.random.default_rng([ord(kind[0]), len(kind), number])
+        generator = np.random.default_rng([*kind.encode(), number])
         picture = Image.new("RGBA", (96, 96), (0, 0, 0, 0))
         drawn = ImageDraw.Draw(picture)
         for _ in range(4):
@@ -258,5 +268,5 @@ def drawn_material() -> Material:
         objects=some("object", 8),
         outfits=some("outfit", 3),
         decorations=some("decoration", 3),
-        scenes=some("scene", 3),
+        scenes=[Thing("scene", one.name, one.picture.convert("RGB")) for one in some("scene", 3)],
     )

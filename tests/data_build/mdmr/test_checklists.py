@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import json
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +16,7 @@ from data_build.mdmr.checklists import ChecklistAnswer, write_checklists
 from data_build.mdmr.folder import BuildFolder
 from data_build.mdmr.human_filter import filter_samples
 from data_build.mdmr.instructions import valid_cases, write_instructions
+from data_build.mdmr.samples import Sample
 from data_build.mdmr.settings import BlindSettings, ChecklistSettings, FilterSettings, InstructSettings
 from data_build.mdmr.tags import TAG_ATTRIBUTES
 from gnomon.errors import UserError
@@ -31,9 +32,9 @@ FAULTS = {"duplicate": 1, "near_duplicate": 1, "parse_error": 1, "unlinked": 1, 
 """What becomes of :func:`tests.data_build.mdmr.writers.write_faults`."""
 
 
-def instructed(folder: Path) -> BuildFolder:
+def instructed(folder: Path, samples: Sequence[Sample] = SAMPLES) -> BuildFolder:
     """Return a build in which all samples have an instruction and are kept."""
-    build = sampled(folder, SAMPLES)
+    build = sampled(folder, samples)
     write_instructions(build, InstructSettings(Author()))
     filter_samples(build, FilterSettings())
     return build
@@ -237,18 +238,18 @@ def test_a_real_model_that_cannot_write_ends_in_statuses(build: BuildFolder, tmp
     assert {answer.status for answer in written} <= {"parse_error", "truncated"}
 
 
-def test_a_real_model_answers_blindly_by_its_probabilities(build: BuildFolder, tmp_path: Path) -> None:
+def test_a_real_model_answers_blindly_by_its_probabilities(tmp_path: Path) -> None:
     class Both(Author):
         """Writes by rule and answers without pictures by a real model."""
 
         def choose(self, conversations: Any, choices: Any) -> Any:
             return model.choose(conversations, choices)
 
-    model = tiny_model(tmp_path / "model")
+    model, build = tiny_model(tmp_path / "model"), instructed(tmp_path / "build", SAMPLES[3:4])
     report = write_checklists(build, ChecklistSettings(Both()))
 
     assert list(report.blind_statuses) == ["ok"]
-    assert all(line.blind and all(0 < p < 1 for p in line.blind) for line in questions(build)["fusion-1"])
+    assert all(line.blind and all(0 < p < 1 for p in line.blind) for line in questions(build)["poster-1"])
 
 
 def test_what_is_missing_or_out_of_range_is_named(tmp_path: Path) -> None:

@@ -20,13 +20,17 @@ from rm.vlm.conversation import ChoiceScores, Conversation, GenerationParameters
 from rm.vlm.scripted import prompt_text
 
 _TEXTS = load_texts(PACKAGE, "instruct")
-_ROLES = {text: role for role, text in _TEXTS["roles"].items()}
+_ROLES = {
+    text: role for roles in (_TEXTS["roles"], *_TEXTS["roles_of_families"].values()) for role, text in roles.items()
+}
 _LINE = re.compile(rf"Reference (\d+) is ({'|'.join(map(re.escape, _ROLES))})(?: \((.*)\))?\.$", re.MULTILINE)
 _ZH = {
     **{"person": "人物", "animal": "动物", "object": "物品", "scene": "场景", "text": "文字", "outfit": "服装"},
     **{"decoration": "装饰", "attribute": "属性", "target": "主体", "elements": "元素", "source": "设计"},
     **{"before": "变化前的样子", "after": "变化后的样子", "query": "对象"},
 }
+_KEPT_AS_IT_IS = ("person", "animal", "object", "scene", "text", "outfit", "decoration", "elements")
+_SHOWN_IN_THE_RESULT = (*_KEPT_AS_IT_IS, "target", "source", "query")
 KNOWN_WITHOUT_LOOKING = {"en": "Does a triangle have three sides?", "zh": "三角形有三条边吗？"}
 
 
@@ -169,9 +173,10 @@ def write_instruction(text: str, shown: Sequence[Shown]) -> tuple[str, str]:
         )
     if family == "infographic_manipulation":
         operation = next(name for name, words in _TEXTS["subtasks"].items() if words in text and name not in REASONING)
+        lent = " and ".join(one.en for one in shown[1:]) or "your own words"
         return (
-            f"Change {shown[0].en} as {all_en if len(shown) > 1 else 'its title'} asks: {operation.replace('_', ' ')}.",
-            f"按照{all_zh}修改{shown[0].zh}，其余不变。",
+            f"Use {lent} for a {operation.replace('_', ' ')} of {shown[0].en}; the rest of the design stays.",
+            f"用{'和'.join(one.zh for one in shown[1:])}修改{shown[0].zh}，其余不变。",
         )
     if any(one.role == "before" for one in shown):
         return (
@@ -182,33 +187,32 @@ def write_instruction(text: str, shown: Sequence[Shown]) -> tuple[str, str]:
 
 
 def write_questions(shown: Sequence[Shown]) -> list[dict[str, Any]]:
-    """Return questions in all five dimensions, on both levels."""
+    """Return questions in all five dimensions, on both levels; what only lends something is not to be seen itself."""
     questions = []
     for one in shown:
         link = f"reference-{one.number}"
-        questions += [
-            _question("following", "atomic", [link], f"Can {one.en} be seen?", f"能看到{one.zh}吗？"),
-            _question("consistency", "atomic", [link], f"Has {one.en} kept its shape?", f"{one.zh}的形状保持了吗？"),
-            _question(
-                "consistency",
-                "atomic",
-                [f"{link}.color"],
-                f"Are the colours of {one.en} right?",
-                f"{one.zh}的颜色对吗？",
-            ),
-            _question("composition", "atomic", [link], f"Is {one.en} of a fitting size?", f"{one.zh}的大小合适吗？"),
-            _question("minimality", "atomic", [link], f"Is {one.en} free of additions?", f"{one.zh}没有多余的东西吗？"),
-        ]
-        for name, value in one.attributes.items():
-            questions.append(
-                _question(
-                    "following",
-                    "atomic",
-                    [f"{link}.{name}"],
-                    f'Can "{value}" of reference {one.number} be made out?',
-                    f"能看出参考图{one.number}的{name}吗？",
+        if one.role in _SHOWN_IN_THE_RESULT:
+            size = f"Is {one.en} of a fitting size?", f"{one.zh}的大小合适吗？"
+            additions = f"Is {one.en} free of additions?", f"{one.zh}没有多余的东西吗？"
+            questions += [
+                _question("following", "atomic", [link], f"Can {one.en} be seen?", f"能看到{one.zh}吗？"),
+                _question("composition", "atomic", [link], *size),
+                _question("minimality", "atomic", [link], *additions),
+            ]
+        if one.role in _KEPT_AS_IT_IS:
+            shape = f"Has {one.en} kept its shape?", f"{one.zh}的形状保持了吗？"
+            color = f"Are the colours of {one.en} right?", f"{one.zh}的颜色对吗？"
+            questions += [
+                _question("consistency", "atomic", [link], *shape),
+                _question("consistency", "atomic", [f"{link}.color"], *color),
+            ]
+        if one.role == "attribute":
+            for name in one.attributes:
+                words = name.replace("_", " ")
+                en = f"Is the {words} that of reference {one.number}?"
+                questions.append(
+                    _question("consistency", "atomic", [f"{link}.{name}"], en, f"{words}与参考图{one.number}一致吗？")
                 )
-            )
     about = ["instruction"]
     return [
         *questions,
@@ -230,7 +234,7 @@ def write_questions(shown: Sequence[Shown]) -> list[dict[str, Any]]:
 
 def write_faults(shown: Sequence[Shown]) -> list[dict[str, Any]]:
     """Return seven questions that cannot serve: one of each kind, of which two contradict each other."""
-    good = write_questions(shown)[0]
+    good = next(question for question in write_questions(shown) if question["en"].startswith("Can "))
     beyond = f"reference-{len(shown) + 1}"
     twice = ("Is the sky blue?", "天空是蓝色的吗？")
     return [
