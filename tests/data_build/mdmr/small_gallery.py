@@ -177,12 +177,12 @@ def _collections(material: Material) -> Iterator[tuple[Image.Image, dict[str, An
         things = [*material.objects[start : start + 2], material.animals[start], material.decorations[start % 2]]
         yield (
             _scattered([(thing.picture, place) for thing, place in zip(things, places, strict=True)], 112),
-            _many("objects", things),
+            _many("artworks", things),
         )
         people = [material.people[start % len(material.people)], *material.objects[start : start + 3]]
         yield (
             _scattered([(thing.picture, place) for thing, place in zip(people, places, strict=True)], 112),
-            _many("objects", people, num_people=1),
+            _many("artworks", people, num_people=1),
         )
         ground = ImageOps.mirror(ImageOps.fit(material.scenes[start % len(material.scenes)].picture, (SIDE, SIDE)))
         yield (
