@@ -121,7 +121,7 @@ def _changed(material: Material) -> Iterator[tuple[Image.Image, dict[str, Any]]]
         yield sepia, _tags(thing, "animals", attributes={"era": "1890s photograph", "filter": "sepia"})
         cold = ImageOps.colorize(ImageOps.grayscale(_on(thing.picture, "#eeeeee", 2)), "#0b1836", "#dcecff")
         yield cold, _tags(thing, "animals", attributes={"filter": "cold blue"})
-    for scene in material.scenes[:3]:
+    for scene in material.scenes:
         width, height = scene.picture.size
         day = ImageOps.fit(scene.picture.crop((0, 0, width * 3 // 4, height * 3 // 4)), (SIDE, SIDE))
         evening = ImageOps.mirror(
