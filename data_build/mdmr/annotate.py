@@ -168,7 +168,7 @@ def _write_table(run: RunFolder, gallery: Any, counting: set[str], annotator: st
             tags = line["tags"]
             counts["categories"][tags["category"]] += 1
             counts["entities"].update({entity["kind"] for entity in tags["entities"]})
-            counts["attributes"].update(tags["attributes"])
+            counts["attributes"].update(list(tags["attributes"]))
             yield table_row(line["image"], tags)
 
     write_table(run.path / "tags.parquet", COLUMNS, rows())

@@ -30,7 +30,7 @@ def all_pairs(hashes: list[int], priority: list[int], max_distance: int) -> list
 
 def found(hashes: list[int], priority: list[int], max_distance: int) -> list[int]:
     result: NDArray[np.int64] = near_duplicates(np.array(hashes, np.uint64), np.array(priority, np.int64), max_distance)
-    return result.tolist()
+    return [int(place) for place in result]
 
 
 @st.composite
