@@ -138,9 +138,10 @@ def _candidates(
     bits = np.zeros(len(ids), np.uint8)
     np.bitwise_or.at(bits, entity_rows, (1 << kind_codes).astype(np.uint8))
     first_names = np.full((len(ids), len(ENTITIES) + 1), NONE, np.int32)
-    # Backwards, so that of several entities the first is written last.
-    first_names[entity_rows[::-1], kind_codes[::-1]] = name_words.codes[::-1]
-    first_names[entity_rows[::-1], len(ENTITIES)] = name_words.codes[::-1]
+    _, first = np.unique(entity_rows.astype(np.int64) * len(ENTITIES) + kind_codes, return_index=True)
+    first_names[entity_rows[first], kind_codes[first]] = name_words.codes[first]
+    _, first = np.unique(entity_rows, return_index=True)
+    first_names[entity_rows[first], len(ENTITIES)] = name_words.codes[first]
     numbers = {name: tags[name].fill_null(NONE).to_numpy().astype(np.int32) for name in ("num_people", "age")}
     return Candidates(
         ids=ids,

@@ -62,6 +62,25 @@ class _Slot:
     shown_subjects: NDArray[np.int64]
 
 
+@dataclass(frozen=True)
+class _Beside:
+    """What a reference has to stand beside.
+
+    Attributes:
+        bucket: the rules.
+        slots: of the sample.
+        place: of the reference.
+        chosen: positions of the pictures before it.
+        old: pictures that would make the sample one that there is already.
+    """
+
+    bucket: Bucket
+    slots: list[_Slot]
+    place: int
+    chosen: list[int]
+    old: list[int]
+
+
 class Drawer:
     """Draws samples, and remembers how often each picture was used.
 
@@ -114,13 +133,12 @@ class Drawer:
         self, bucket: Bucket, slots: list[_Slot], taken: set[frozenset[int]], random: np.random.Generator
     ) -> tuple[int, ...] | str:
         """Return a sample that is none of those taken, or why there is none."""
-        reason = ""
+        found: tuple[int, ...] | str = ""
         for _ in range(TRIES):
-            found = self._sample(bucket, slots, random)
-            if not isinstance(found, str) and frozenset(found) not in taken:
-                return found
-            reason = found if isinstance(found, str) else "a set of pictures that no other sample has"
-        return reason
+            found = self._sample(bucket, slots, taken, random)
+            if not isinstance(found, str):
+                break
+        return found
 
     def _slots(self, bucket: Bucket, drawn: Drawn) -> list[_Slot]:
         slots = []
@@ -198,54 +216,60 @@ class Drawer:
         pairs = np.unique(values[has_value].astype(np.int64) * wide + others[has_value])
         return np.bincount(pairs // wide, minlength=num)
 
-    def _sample(self, bucket: Bucket, slots: list[_Slot], random: np.random.Generator) -> tuple[int, ...] | str:
+    def _sample(
+        self, bucket: Bucket, slots: list[_Slot], taken: set[frozenset[int]], random: np.random.Generator
+    ) -> tuple[int, ...] | str:
         """Return the references of one sample, or which constraint left none for one of them."""
         chosen: list[int] = []
         for place, slot in enumerate(slots):
-            row = self._reference(bucket, slots, place, chosen, random)
+            is_last = place == len(slots) - 1
+            old = (
+                [row for rows in taken if rows.issuperset(chosen) for row in rows.difference(chosen)] if is_last else []
+            )
+            beside = _Beside(bucket, slots, place, chosen, old)
+            row = self._reference(slot, beside, random)
             if row is None:
-                return self._fitting(bucket, slots, place, chosen, slot.pool)[1]
+                return self._fitting(beside, slot.pool)[1]
             chosen.append(row)
         return tuple(chosen)
 
-    def _reference(
-        self, bucket: Bucket, slots: list[_Slot], place: int, chosen: list[int], random: np.random.Generator
-    ) -> int | None:
+    def _reference(self, slot: _Slot, beside: _Beside, random: np.random.Generator) -> int | None:
         """Return a picture for one reference; None where there is none."""
-        slot = slots[place]
-        categories = random.permutation(list(slot.by_category))
+        categories = random.permutation(np.array(list(slot.by_category), np.int64))
         for category in categories[np.argsort(slot.shown_categories[categories], kind="stable")].tolist():
             pool = slot.by_category[category]
             parts = [pool] if len(pool) <= GLANCE else [pool[random.integers(len(pool), size=GLANCE)], pool]
             for part in parts:
-                rows, _ = self._fitting(bucket, slots, place, chosen, part)
+                rows, _ = self._fitting(beside, part)
                 if len(rows):
                     rows = _least(rows, slot.shown_subjects[slot.subjects[rows]])
                     return int(random.choice(_least(rows, self.uses[rows])))
         return None
 
-    def _fitting(
-        self, bucket: Bucket, slots: list[_Slot], place: int, chosen: list[int], rows: Rows
-    ) -> tuple[Rows, str]:
+    def _fitting(self, beside: _Beside, rows: Rows) -> tuple[Rows, str]:
         """Return those rows that may stand beside what was chosen before, and what left none where there is none."""
+        chosen, roots = beside.chosen, self.candidates.root
         rows = rows[self.uses[rows] < self.max_uses]
         if not len(rows):
             return rows, f"a picture is in at most {self.max_uses} samples"
         # A picture and the one that was made from it show the same thing.
-        rows = rows[~np.isin(self.candidates.root[rows], self.candidates.root[chosen])] if chosen else rows
+        rows = rows[~np.isin(roots[rows], roots[chosen])] if chosen else rows
         if not len(rows):
             return rows, "different pictures"
-        for relation in bucket.relations:
-            before = [other for other in bucket.places(relation) if other < place]
-            if place not in bucket.places(relation) or not before:
+        for relation in beside.bucket.relations:
+            before = [other for other in beside.bucket.places(relation) if other < beside.place]
+            if beside.place not in beside.bucket.places(relation) or not before:
                 continue
-            feature = relation.feature
-            values = self.candidates.feature(feature, slots[place].rule.role)[rows]
-            others = [self.candidates.feature(feature, slots[other].rule.role)[chosen[other]] for other in before]
-            rows = rows[values == others[0]] if relation.same else rows[~np.isin(values, others)]
+            values, *others = (
+                self.candidates.feature(relation.feature, beside.slots[place].rule.role)
+                for place in (beside.place, *before)
+            )
+            known = [codes[chosen[place]] for codes, place in zip(others, before, strict=True)]
+            rows = rows[values[rows] == known[0]] if relation.same else rows[~np.isin(values[rows], known)]
             if not len(rows):
                 return rows, relation.label
-        return rows, ""
+        rows = rows[~np.isin(rows, beside.old)] if beside.old else rows
+        return rows, "a set of pictures that no other sample has"
 
     def _note(self, slots: list[_Slot], rows: tuple[int, ...]) -> None:
         for slot, row in zip(slots, rows, strict=True):
