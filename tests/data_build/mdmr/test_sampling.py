@@ -294,4 +294,5 @@ def test_a_stage_without_settings_is_an_error(tmp_path: Path, capsys: pytest.Cap
     assert main(["data", "build", "mdmr", "--out", str(tmp_path), "--stage", "sample"]) == 1
     assert "under 'sample' in the config" in capsys.readouterr().err
     assert main(["data", "build", "mdmr", "--out", str(tmp_path)]) == 1
-    assert "at least one stage (gallery, annotate, sample)" in capsys.readouterr().err
+    stages = "gallery, annotate, sample, instruct, filter, checklists, dataset"
+    assert f"at least one stage ({stages})" in capsys.readouterr().err
