@@ -17,7 +17,7 @@ from hypothesis.extra.numpy import arrays
 from numpy.typing import NDArray
 from PIL import Image
 
-from gnomon.images import UnreadableImageError, content_hash, load_image, save_png, to_rgb
+from gnomon.images import UnreadableImageError, content_hash, decode_image, load_image, save_png, to_rgb
 
 RED, BLUE, WHITE = (255, 0, 0), (0, 0, 255), (255, 255, 255)
 
@@ -203,6 +203,22 @@ def test_the_same_pixels_have_one_hash_in_png_bmp_and_memory(values: NDArray[np.
         image.save(Path(folder) / "a.bmp")
         found = {content_hash(Path(folder) / "a.png"), content_hash(str(Path(folder) / "a.bmp")), content_hash(image)}
     assert found == {expected}
+
+
+def test_the_bytes_of_a_file_give_the_same_picture_as_the_file(tmp_path: Path) -> None:
+    colours = bytes.fromhex("00123456789abc123456789abd")  # the filter, and a transparent colour with a neighbour
+    files = {"deep.png": png(2, 16, 2, colours, (0x1234, 0x5678, 0x9ABC)), "grey.png": png(8, 1, 0, b"\0\xaa", (1,))}
+    for name, data in files.items():
+        (tmp_path / name).write_bytes(data)
+        assert pixels(decode_image(data, name)) == pixels(load_image(tmp_path / name))
+
+
+@pytest.mark.parametrize("data", [b"", b"no picture", png(4, 8, 0, b"\0\1\2\3\4")[:50]])
+def test_bytes_that_are_no_picture_are_refused_by_name(data: bytes) -> None:
+    with pytest.raises(UnreadableImageError, match=r"could not read the picture shard\.tar#7: [^<]*$"):
+        decode_image(data, "shard.tar#7")
+    with pytest.raises(UnreadableImageError, match=r"at most 3 pixels in shard\.tar#7"):
+        decode_image(png(4, 8, 0, b"\0\1\2\3\4"), "shard.tar#7", max_pixels=3)
 
 
 def test_the_hash_knows_the_size() -> None:

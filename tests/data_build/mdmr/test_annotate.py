@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import torch
 
 from data_build.mdmr.annotate import annotate_gallery
 from data_build.mdmr.annotations import Annotation
@@ -14,9 +15,12 @@ from data_build.mdmr.folder import BuildFolder
 from data_build.mdmr.gallery import build_gallery
 from data_build.mdmr.settings import AnnotateSettings, GallerySettings, Source
 from data_build.mdmr.tables import read_table
+from data_build.tabletop.tiny_judge import make_judge_base, make_processor, save_judge_base
 from gnomon.errors import UserError
 from gnomon.images import content_hash, save_png
 from gnomon.jsonl import read_records
+from rm.vlm.conversation import GenerationParameters
+from rm.vlm.local import LocalVLM
 from rm.vlm.scripted import ScriptedVLM
 from rm.vlm.wire import conversation_hash
 from tests.data_build.mdmr.pictures import picture, tags
@@ -177,6 +181,23 @@ def test_who_annotates_is_one_of_two(built: BuildFolder, tmp_path: Path) -> None
         annotate_gallery(built, AnnotateSettings(file=tmp_path / "nowhere.jsonl"))
     with pytest.raises(UserError, match="run it first, with --stage gallery"):
         annotate_gallery(BuildFolder(tmp_path / "empty"), AnnotateSettings(file=tmp_path / "nowhere.jsonl"))
+
+
+def test_a_real_model_that_cannot_write_ends_in_statuses(built: BuildFolder, tmp_path: Path) -> None:
+    processor = make_processor()
+    with torch.random.fork_rng():
+        torch.manual_seed(0)
+        base = make_judge_base(processor, layers=1)
+    save_judge_base(tmp_path / "model", base, processor)
+    parameters = GenerationParameters(max_tokens=8)
+
+    with pytest.raises(UserError, match="no picture has tags"):
+        annotate_gallery(built, AnnotateSettings(vlm=LocalVLM(tmp_path / "model", name="tiny"), parameters=parameters))
+
+    assert len(lines(built)) == 4
+    assert all(line.tags is None and line.reason and line.raw for line in lines(built))
+    report = json.loads((built.stage("annotate") / "report.json").read_text())
+    assert report["outcomes"] == {"truncated": 4}
 
 
 def test_no_tags_at_all_is_an_error_with_the_counts(built: BuildFolder) -> None:
