@@ -213,7 +213,7 @@ def test_the_bytes_of_a_file_give_the_same_picture_as_the_file(tmp_path: Path) -
         assert pixels(decode_image(data, name)) == pixels(load_image(tmp_path / name))
 
 
-@pytest.mark.parametrize("data", [b"", b"no picture", png(4, 8, 0, b"\0\1\2\3\4")[:50]])
+@pytest.mark.parametrize("data", [b"", b"no picture", png(4, 8, 0, b"\0\1\2\3\4")[:42]])
 def test_bytes_that_are_no_picture_are_refused_by_name(data: bytes) -> None:
     with pytest.raises(UnreadableImageError, match=r"could not read the picture shard\.tar#7: [^<]*$"):
         decode_image(data, "shard.tar#7")
