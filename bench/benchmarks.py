@@ -5,10 +5,12 @@ A benchmark is told by `Case.benchmark`. Cases of any other name work too: their
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from functools import cache
 from typing import NamedTuple
+
+from pydantic import BaseModel, ConfigDict
 
 from gnomon.records import Case, Status
 
@@ -20,12 +22,44 @@ class Score(NamedTuple):
     status: Status = "ok"
 
 
+class Scoring(BaseModel):
+    """What scores are made by, where a user may choose; runs scored in different ways do not belong into one table.
+
+    Attributes:
+        as_no: a question that got no answer (refused, unreadable, no picture) counts as answered wrongly, which gives a
+            lower bound; otherwise it is left out and counted.
+        strict: an item to which one of the benchmark's dimensions does not apply has no overall score; otherwise it
+            is made of the dimensions that there are.
+    """
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    as_no: bool = False
+    strict: bool = False
+
+    @property
+    def flags(self) -> str:
+        """The flags of `gnomon bench summarize` that ask for it."""
+        return " ".join(["--as-no"] * self.as_no + ["--strict"] * self.strict) or "no flags"
+
+    @property
+    def texts(self) -> list[str]:
+        """What is other than usual, in words."""
+        as_no = ["questions without an answer count as answered wrongly: a lower bound"] if self.as_no else []
+        strict = ["items without questions in every dimension have no overall score"] if self.strict else []
+        return as_no + strict
+
+
 def _no_scores(case: Case, scores: Mapping[str, Score]) -> dict[str, Score]:
     return {}
 
 
 def _everywhere(case: Case, metric: str) -> bool:
     return True
+
+
+def _nothing_wrong(case: Case) -> tuple[str, ...]:
+    return ()
 
 
 def by_task(case: Case) -> dict[str, str]:
@@ -49,6 +83,12 @@ class Benchmark:
         derived: what `derive` makes, likewise.
         applies: whether a case can have a value in a metric, judged or derived; a group without such a case is not
             missing from the metric's mean.
+        derive_from_answers: makes the item's metrics of the answers to its case's questions: by question id 1 where the
+            answer is the expected one, 0 where not, or the status of a failure; what is not known yet is left out.
+        dimensions: the metrics that the overall score is made of, where one that does not apply is left out of it.
+        final: two kinds of groups, the outer first, by which the benchmark makes its one number: means over the items
+            of each inner group, their mean in each outer group, and the mean of those.
+        check: says what is wrong with a case beyond what any dataset asks for.
     """
 
     name: str
@@ -60,6 +100,10 @@ class Benchmark:
     metrics: Mapping[str, str] = field(default_factory=dict)
     derived: Mapping[str, str] = field(default_factory=dict)
     applies: Callable[[Case, str], bool] = _everywhere
+    derive_from_answers: Callable[[Case, Mapping[str, Score]], dict[str, Score]] = _no_scores
+    dimensions: tuple[str, ...] = ()
+    final: tuple[str, str] | None = None
+    check: Callable[[Case], Iterable[str]] = _nothing_wrong
 
 
 TABLETOP = Benchmark(
@@ -77,9 +121,11 @@ TABLETOP = Benchmark(
 @cache
 def known_benchmarks() -> dict[str, Benchmark]:
     """Return all benchmarks by name."""
-    from bench.editcompass.scoring import EDIT_COMPASS  # there, because it is made of this module's classes
+    # There, because they are made of this module's classes.
+    from bench.editcompass.scoring import EDIT_COMPASS
+    from bench.mdmr.scoring import MDMR_BENCH
 
-    return {benchmark.name: benchmark for benchmark in (TABLETOP, EDIT_COMPASS)}
+    return {benchmark.name: benchmark for benchmark in (TABLETOP, EDIT_COMPASS, MDMR_BENCH)}
 
 
 def benchmark_of(case: Case) -> Benchmark:

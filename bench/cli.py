@@ -165,12 +165,11 @@ def judge_run(
     done = run_step(run, judge, batch_size=batch_size, trainer=trainer)
     if trainer is not None and not trainer.is_global_zero:
         return
-    found = done.verdicts()
     verdicts = [
         verdict
-        for metric in judge.metrics
-        for verdict in found.get((judge.fingerprint, metric), {}).values()
-        if verdict.status != "not_applicable"
+        for (fingerprint, _), by_item in done.verdicts().items()
+        for verdict in by_item.values()
+        if fingerprint == judge.fingerprint and verdict.status != "not_applicable"
     ]
     failures = [(verdict.status, verdict.rationale) for verdict in verdicts if verdict.status != "ok"]
     print(
@@ -181,20 +180,56 @@ def judge_run(
     check_failures("verdicts", failures, num_items=len(verdicts), fail_on_error=fail_on_error)
 
 
-def summarize(*, run: Path, tracker: LoggerName | list[LoggerName] = "csv", num_examples: NonNegativeInt = 12) -> None:
+def summarize(argv: list[str]) -> None:
     """Turn the verdicts of a run into results.json and results.csv, print them, and log them to trackers.
+
+    Args:
+        argv: the arguments behind the verb, see `gnomon bench summarize --help`.
+    """
+    from jsonargparse import ActionConfigFile, ArgumentParser  # type: ignore[attr-defined]  # no explicit re-export
+
+    from gnomon.cli import underscored
+
+    parser = ArgumentParser(
+        prog="gnomon bench summarize", description=(summarize.__doc__ or "").splitlines()[0], allow_abbrev=False
+    )
+    parser.add_argument("--config", action=ActionConfigFile, help="a YAML file with any of these")
+    parser.add_function_arguments(summarize_run, skip={"as_no", "strict"}, as_group=False)
+    parser.add_argument(
+        "--as_no", action="store_true", help="count questions without an answer as answered wrongly: a lower bound"
+    )
+    parser.add_argument(
+        "--strict", action="store_true", help="no overall score for an item without questions in every dimension"
+    )
+    given = parser.parse_args(underscored(argv)).as_dict()
+    given.pop("config")
+    summarize_run(**given)
+
+
+def summarize_run(
+    *,
+    run: Path,
+    tracker: LoggerName | list[LoggerName] = "csv",
+    num_examples: NonNegativeInt = 12,
+    as_no: bool = False,
+    strict: bool = False,
+) -> None:
+    """Turn the verdicts of a run into numbers; `report`, `compare` and all else go by the same `as_no` and `strict`.
 
     Args:
         run: run folder.
         tracker: tensorboard, wandb or "[tensorboard, wandb]"; the CSV file is always written.
         num_examples: cases whose pictures are logged to trackers.
+        as_no: see :class:`bench.benchmarks.Scoring`.
+        strict: likewise.
     """
+    from bench.benchmarks import Scoring
     from bench.folder import RESULTS, BenchRun
     from bench.text import results_text
     from bench.tracking import log_results
     from bench.workflow import summarize as run_step
 
-    results = run_step(run)
+    results = run_step(run, Scoring(as_no=as_no, strict=strict))
     print(results_text(results))
     trackers: list[LoggerName] = tracker if isinstance(tracker, list) else [tracker]
     table = log_results(BenchRun.read(run), results, trackers, num_examples=num_examples)

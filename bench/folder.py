@@ -19,12 +19,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
 
 from pydantic import BaseModel, ConfigDict, ValidationError
 
+from bench.benchmarks import Scoring
 from bench.generators import CONTENT_HASH, file_stem
 from bench.results import Item
 from gnomon.datasets import dataset_hash, dataset_stamp, read_records
@@ -127,6 +128,7 @@ class BenchRun:
         num_cases_of_dataset: how many cases it has, of which the run may take some; None where that was not recorded.
         cases: the cases of this run by id, in their order.
         items: every (case id, seed) that the run is about.
+        scoring: what its scores are made by: as it was last summarized.
     """
 
     path: Path
@@ -137,6 +139,7 @@ class BenchRun:
     num_cases_of_dataset: int | None
     cases: dict[str, Case]
     items: list[Item]
+    scoring: Scoring = field(default_factory=Scoring)
 
     @classmethod
     def read(cls, path: str | Path) -> BenchRun:
@@ -152,7 +155,7 @@ class BenchRun:
                 f"expected a run of `gnomon bench generate` in {path}, found none; run it with --out {path}"
             )
         settings = read_json(path / GENERATE, GenerateFile)
-        cases = {case.id: case for case in read_records(path / CASES, Case)}
+        cases = {case.id: case for case in read_records(path / CASES, Case, ours=True)}
         return cls(
             path=path,
             root=Path(settings.cases),
@@ -162,6 +165,7 @@ class BenchRun:
             num_cases_of_dataset=settings.num_cases_of_dataset,
             cases=cases,
             items=items_of(list(cases.values()), manifest.seed, settings.config.repeats),
+            scoring=read_scoring(path),
         )
 
     @cached_property
@@ -186,7 +190,7 @@ class BenchRun:
 
     def candidates(self) -> list[Candidate]:
         """Return the last candidate of every item that has one so far, in the order of `items`."""
-        records = read_records(self.path / CANDIDATES, Candidate, drop_torn_tail=True) if self._has(CANDIDATES) else []
+        records = self._lines(CANDIDATES, Candidate)
         by_item = {(record.case_id, record.seed): record for record in records}
         return [by_item[item] for item in self.items if item in by_item]
 
@@ -202,7 +206,7 @@ class BenchRun:
         its pictures by hash, and the candidate's is none of them.
         """
         found: dict[tuple[str, str], dict[Item, Verdict]] = {}
-        records = read_records(self.path / SAMPLES, Verdict, drop_torn_tail=True) if self._has(SAMPLES) else []
+        records = self._lines(SAMPLES, Verdict)
         pictures = {(made.case_id, made.seed): made.sampling.get(CONTENT_HASH) for made in self.candidates()}
         for verdict in records:
             item = (verdict.case_id, verdict.seed)
@@ -210,8 +214,22 @@ class BenchRun:
                 found.setdefault((verdict.judge, verdict.metric), {})[item] = verdict
         return found
 
-    def _has(self, name: str) -> bool:
-        return (self.path / name).exists()
+    def _lines(self, name: str, model: type[Model]) -> list[Model]:
+        file = self.path / name
+        return read_records(file, model, drop_torn_tail=True, ours=True) if file.exists() else []
+
+
+class _Summarized(BaseModel):
+    """What `results.json` says of how it was made, whatever else is in it, by whichever version."""
+
+    model_config = ConfigDict(extra="ignore")
+
+    scoring: Scoring = Scoring()
+
+
+def read_scoring(path: Path) -> Scoring:
+    """Return what the scores of a run are made by: as it was last summarized, the usual where it never was."""
+    return read_json(path / RESULTS, _Summarized).scoring if (path / RESULTS).exists() else Scoring()
 
 
 def hash_once(root: Path, run: Path, *, cases: Sequence[Case] | None = None) -> tuple[str, str]:

@@ -1,11 +1,33 @@
-"""Yes/no questions that depend on others: whether a hat is red can only be asked of a picture with a hat in it.
+"""Which answers to yes/no questions are right, also where questions depend on others.
 
-Source: Cho et al., Davidsonian Scene Graph (arXiv 2310.18235), section 3.
+Whether a hat is red can only be asked of a picture with a hat in it. Source: Cho et al., Davidsonian Scene Graph (arXiv
+2310.18235), section 3.
 """
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
+
+from gnomon.records import Question
+
+YES = 0.5
+"""A probability of yes from which on a picture shows what a question asks."""
+
+
+def right_answers(questions: Sequence[Question], values: Mapping[str, float | None]) -> dict[str, float | None]:
+    """Return 1 for each question that is answered as it should be, 0 for the others, None where there is no answer.
+
+    Args:
+        questions: the whole checklist.
+        values: what was seen, by question: 1 for yes, 0 for no, or the probability of yes; None or missing where that
+            failed. A question under a denied one is 0, see :func:`with_dependencies`.
+    """
+    found = {question.id: values.get(question.id) for question in questions}
+    scores = {
+        question.id: None if (value := found[question.id]) is None else float((value >= YES) == question.expected)
+        for question in questions
+    }
+    return with_dependencies(scores, {question.id: question.depends_on for question in questions})
 
 
 def with_dependencies(
@@ -23,6 +45,8 @@ def with_dependencies(
     Raises:
         ValueError: for a parent that is no question of `scores`.
     """
+    if not any(parents.values()):
+        return dict(scores)
     unknown = sorted({parent for question in scores for parent in parents.get(question, ()) if parent not in scores})
     if unknown:
         raise ValueError(f"expected parents among the questions, got unknown ones: {', '.join(unknown)}")

@@ -1,23 +1,20 @@
-"""From verdicts to numbers: what `results.json` and `comparison.json` hold, and how it is computed. Pure functions."""
+"""What `results.json` and `comparison.json` hold, and how differences are computed; means are in bench.aggregation."""
 
 from __future__ import annotations
 
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping, Sequence
-from statistics import fmean, stdev
-from typing import TypeVar
+from statistics import fmean
 
 from pydantic import BaseModel, ConfigDict, Field
 
 import gnomon
-from bench.benchmarks import Score, benchmark_of
-from gnomon.records import Candidate, Case
-from gnomon.statistics import Estimate, cluster_bootstrap, macro_bootstrap, paired_difference
+from bench.benchmarks import Score, Scoring
+from gnomon.records import Candidate
+from gnomon.statistics import Estimate, paired_difference
 
 Item = tuple[str, int]
 """What is judged: case id and seed."""
-
-Element = TypeVar("Element", Item, str)
 
 
 class _Result(BaseModel):
@@ -52,6 +49,18 @@ class Cell(_Result):
         return Estimate(self.value, self.ci_low, self.ci_high, self.n_scored, self.num_clusters)
 
 
+class Final(Cell):
+    """A benchmark's one number in a metric, such as the mean of its families, where they are means of sub-tasks.
+
+    `value` is the mean of the values in `groups`, each of which is the mean of the means of that group's own groups:
+    `kinds` says of which kinds both are. Counts are those of all items. With a group gone it is partial, see
+    :attr:`MetricResult.is_partial`.
+    """
+
+    kinds: tuple[str, str]
+    groups: dict[str, Cell]
+
+
 class MetricResult(Cell):
     """A metric over all cases, and over the cases of each group.
 
@@ -61,7 +70,7 @@ class MetricResult(Cell):
     the groups that have no scored item although the benchmark or this run's cases have them and the metric applies
     there (no case lists it, or one of theirs does): with one of them gone, `value` and `macro` are partial and not to
     be compared with whole ones. `seeds` has the mean of each repeat, and `std` their sample standard deviation, None
-    below two repeats.
+    below two repeats. `final` is the benchmark's own number, where it has one.
     """
 
     groups: dict[str, dict[str, Cell]]
@@ -70,6 +79,12 @@ class MetricResult(Cell):
     missing: dict[str, list[str]]
     seeds: dict[str, float]
     std: float | None
+    final: Final | None = None
+
+    @property
+    def headline(self) -> Cell:
+        """What runs are ordered by: the benchmark's own number, or the mean over items where it has none."""
+        return self.final or self
 
     @property
     def is_partial(self) -> bool:
@@ -84,8 +99,28 @@ class MetricResult(Cell):
         return None if value is None else Estimate(value, low, high, n=len(scored), num_clusters=num_clusters)
 
 
+class QuestionRate(Cell):
+    """A share of the answers to all questions about all items: its counts are of answers, its clusters are cases.
+
+    `groups` has the questions of each dimension and of each level.
+    """
+
+    groups: dict[str, dict[str, Cell]]
+
+
+class QuestionResults(_Result):
+    """What a judge answered, question by question, however few of an item's questions were answered.
+
+    `yes` is the share of yes. `right` is the share of answers that were expected, where a question that depends on a
+    denied one counts as answered wrongly. Failures are in neither share, whatever the scores are made by.
+    """
+
+    yes: QuestionRate
+    right: QuestionRate
+
+
 class JudgeResult(_Result):
-    """All metrics of one judge.
+    """All metrics of one judge, and the answers of a judge of questions.
 
     `served_by` counts its verdicts by what the server called the model that answered; `prompt_hashes` are those of the
     words that each metric was asked with, several where they depend on the case.
@@ -93,6 +128,7 @@ class JudgeResult(_Result):
 
     fingerprint: str
     metrics: dict[str, MetricResult]
+    questions: QuestionResults | None = None
     served_by: dict[str, int] = Field(default_factory=dict)
     prompt_hashes: dict[str, list[str]] = Field(default_factory=dict)
 
@@ -102,10 +138,10 @@ class Results(_Result):
 
     `num_cases` of the dataset's `num_cases_of_dataset` were selected; None where a run is older than that number.
     `candidates` counts items by the status of their candidate, those not generated yet as "pending". `version` is that
-    of the code that computed it.
+    of the code that computed it. Everything else that computes scores of the run goes by `scoring` as well.
     """
 
-    schema_version: int = 3
+    schema_version: int = 4
     version: str = gnomon.__version__
     generator: str
     benchmarks: list[str]
@@ -116,6 +152,7 @@ class Results(_Result):
     num_cases_of_dataset: int | None = None
     candidates: dict[str, int]
     judges: dict[str, JudgeResult]
+    scoring: Scoring = Scoring()
 
     @property
     def coverage(self) -> str:
@@ -161,149 +198,19 @@ class MetricDifference(Difference):
 class RunComparison(_Result):
     """`comparison.json`: `after` minus `before`, by judge and metric; `served_by` counts over both runs."""
 
-    schema_version: int = 2
+    schema_version: int = 3
     before: str
     after: str
     dataset: str
     judges: dict[str, dict[str, MetricDifference]]
     served_by: dict[str, dict[str, int]] = Field(default_factory=dict)
+    scoring: Scoring = Scoring()
 
 
 def count_candidates(items: Sequence[Item], candidates: Iterable[Candidate]) -> dict[str, int]:
     """Return how many items have a candidate of each status; those without one are "pending"."""
     statuses: dict[Item, str] = {(candidate.case_id, candidate.seed): candidate.status for candidate in candidates}
     return dict(sorted(Counter(statuses.get(item, "pending") for item in items).items()))
-
-
-def metric_result(
-    items: Sequence[Item], scores: Mapping[Item, Score], cases: Mapping[str, Case], *, metric: str = ""
-) -> MetricResult:
-    """Return the cells of one metric: over all `items`, and over those of each group.
-
-    Args:
-        items: every item that was to be judged.
-        scores: the scores that exist, by item.
-        cases: the cases by id.
-        metric: its name, by which benchmarks say where it applies.
-    """
-    whole = cell(items, scores)
-    by_kind = grouped(items, {item: cases[item[0]] for item in items})
-    groups = {
-        kind: {name: cell(members, scores) for name, members in by_name.items()} for kind, by_name in by_kind.items()
-    }
-    expected = _expected_groups(cases.values())
-    applying = grouped(_applying(metric, cases), cases)
-    macro = {kind: _macro(list(by_name.values()), scores) for kind, by_name in by_kind.items()}
-    seeds = _seed_means(items, scores)
-    return MetricResult(
-        **whole.model_dump(),
-        groups=groups,
-        macro={kind: found.value if found is not None else None for kind, found in macro.items()},
-        macro_intervals={kind: _ends(found) for kind, found in macro.items()},
-        missing={
-            kind: sorted(
-                name
-                for name in {*by_name, *expected.get(kind, ())}
-                if name not in by_name or (by_name[name].value is None and name in applying.get(kind, ()))
-            )
-            for kind, by_name in groups.items()
-        },
-        seeds=seeds,
-        std=stdev(seeds.values()) if len(seeds) > 1 else None,
-    )
-
-
-def _macro(groups: Sequence[Sequence[Item]], scores: Mapping[Item, Score]) -> Estimate | None:
-    """Return the plain mean of the means of those groups that have a scored item."""
-    strata = []
-    for members in groups:
-        scored = [(score.value, item[0]) for item in members if (score := scores.get(item)) and score.value is not None]
-        if scored:
-            strata.append(([value for value, _ in scored], [case_id for _, case_id in scored]))
-    return macro_bootstrap(strata) if strata else None
-
-
-def _ends(found: Estimate | None) -> tuple[float, float] | None:
-    if found is None or found.ci_low is None or found.ci_high is None:
-        return None
-    return found.ci_low, found.ci_high
-
-
-def grouped(elements: Sequence[Element], cases: Mapping[Element, Case]) -> dict[str, dict[str, list[Element]]]:
-    """Return the elements of each group, by kind of group and name of the group, both sorted.
-
-    Args:
-        elements: items or case ids.
-        cases: the case of each.
-    """
-    found: dict[str, dict[str, list[Element]]] = defaultdict(lambda: defaultdict(list))
-    for element in elements:
-        case = cases[element]
-        for kind, name in benchmark_of(case).groups(case).items():
-            found[kind][name].append(element)
-    return {kind: dict(sorted(by_name.items())) for kind, by_name in sorted(found.items())}
-
-
-def _applying(metric: str, cases: Mapping[str, Case]) -> list[str]:
-    """Return the ids of the cases that a metric applies to."""
-    listed = any(metric in case.metrics for case in cases.values())
-    return [
-        case_id
-        for case_id, case in cases.items()
-        if (metric in case.metrics or not listed) and benchmark_of(case).applies(case, metric)
-    ]
-
-
-def _expected_groups(cases: Iterable[Case]) -> dict[str, set[str]]:
-    """Return what the benchmarks of `cases` consist of, by kind of group."""
-    expected: dict[str, set[str]] = defaultdict(set)
-    for benchmark in {case.benchmark: benchmark_of(case) for case in cases}.values():
-        for kind, names in (benchmark.parts or {}).items():
-            expected[kind] |= names
-    return expected
-
-
-def _seed_means(items: Sequence[Item], scores: Mapping[Item, Score]) -> dict[str, float]:
-    by_seed: dict[int, list[float]] = defaultdict(list)
-    for item in items:
-        if item in scores and (value := scores[item].value) is not None:
-            by_seed[item[1]].append(value)
-    return {str(seed): fmean(values) for seed, values in sorted(by_seed.items())}
-
-
-def cell(items: Sequence[Item], scores: Mapping[Item, Score]) -> Cell:
-    """Return the mean over the scored items with its interval, and the counts of the others."""
-    found = [(item, scores[item]) for item in items if item in scores]
-    scored = [(item, score.value) for item, score in found if score.value is not None]
-    others = Counter(score.status for _, score in found if score.value is None)
-    n_na = others.pop("not_applicable", 0)
-    estimate = None
-    if scored:
-        estimate = cluster_bootstrap([value for _, value in scored], [item[0] for item, _ in scored])
-    return Cell(
-        value=estimate.value if estimate else None,
-        ci_low=estimate.ci_low if estimate else None,
-        ci_high=estimate.ci_high if estimate else None,
-        n_total=len(items),
-        n_scored=len(scored),
-        n_failed=others.total(),
-        failed=dict(sorted(others.items())),
-        n_na=n_na,
-        n_pending=len(items) - len(found),
-        num_clusters=estimate.num_clusters if estimate else 0,
-    )
-
-
-def metric_difference(
-    before: Mapping[Item, Score], after: Mapping[Item, Score], cases: Mapping[str, Case]
-) -> MetricDifference:
-    """Return how one metric changed: over all `cases`, and over those of each group."""
-    means = (mean_by_case(before), mean_by_case(after))
-    groups = {
-        kind: {name: difference(*means, members) for name, members in by_name.items()}
-        for kind, by_name in grouped(list(cases), cases).items()
-    }
-    return MetricDifference(**difference(*means, list(cases)).model_dump(), groups=groups)
 
 
 def difference(before: Mapping[str, float], after: Mapping[str, float], case_ids: Sequence[str]) -> Difference:

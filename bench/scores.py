@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 
-from bench.benchmarks import Score, benchmark_of
+from bench.benchmarks import Score, Scoring, benchmark_of
+from bench.checklists import question_results, right_scores
 from bench.folder import BenchRun, JudgeFile
-from bench.results import Item
+from bench.results import Item, QuestionResults
 from gnomon.hashing import stable_hash
 from gnomon.records import Case, Verdict
 
@@ -19,7 +20,16 @@ Verdicts = Mapping[tuple[str, str], Mapping[Item, Verdict]]
 """The last verdicts, by (judge fingerprint, metric or question id) and item."""
 
 
-def all_scores(items: Sequence[Item], verdicts: Verdicts, cases: Mapping[str, Case], judge: JudgeFile) -> Scores:
+OVERALL = "overall"
+
+
+def all_scores(
+    items: Sequence[Item],
+    verdicts: Verdicts,
+    cases: Mapping[str, Case],
+    judge: JudgeFile,
+    scoring: Scoring | None = None,
+) -> Scores:
     """Return the scores of a judge's metrics, and behind them those that the benchmark derives.
 
     A derived metric that the judge has under the same name is the judge's. An item without all that its derived
@@ -31,6 +41,7 @@ def all_scores(items: Sequence[Item], verdicts: Verdicts, cases: Mapping[str, Ca
         cases: the cases by id.
         judge: whose scores. Questions have different words in each case and are no metrics: what there is of a judge of
             questions is what the benchmark derives from its answers.
+        scoring: what scores are made by; the usual by default.
     """
     scores: Scores = {
         metric: {
@@ -39,35 +50,59 @@ def all_scores(items: Sequence[Item], verdicts: Verdicts, cases: Mapping[str, Ca
         }
         for metric in judge.metrics
     }
+    given = answers(items, verdicts, cases, judge)
     derived: Scores = {}
     for item in items:
-        case = cases[item[0]]
-        known = (
-            answers(item, case, verdicts, judge)
-            if judge.asks_questions
-            else {metric: scores[metric][item] for metric in judge.metrics if item in scores[metric]}
-        )
-        for metric, score in benchmark_of(case).derive(case, known).items():
+        known = given.get(item) or {metric: by_item[item] for metric, by_item in scores.items() if item in by_item}
+        found = _derived(cases[item[0]], known, judge.asks_questions, scoring or Scoring())
+        for metric, score in found.items():
             if metric not in scores:
                 derived.setdefault(metric, {})[item] = score
     return scores | derived
 
 
-def answers(item: Item, case: Case, verdicts: Verdicts, judge: JudgeFile) -> dict[str, Score]:
-    """Return what a judge answered to the questions of an item's case, as far as it was asked, by question id."""
-    found = {question.id: verdicts.get((judge.fingerprint, question.id), {}).get(item) for question in case.questions}
-    return {name: Score(verdict.value, verdict.status) for name, verdict in found.items() if verdict is not None}
+def _derived(case: Case, known: Mapping[str, Score], are_answers: bool, scoring: Scoring) -> dict[str, Score]:
+    """Return what the benchmark makes of the answers to a case's questions, or of the scores of metrics."""
+    benchmark = benchmark_of(case)
+    if are_answers:
+        found = benchmark.derive_from_answers(case, right_scores(case, known, as_no=scoring.as_no))
+    else:
+        found = benchmark.derive(case, known)
+    is_whole = not scoring.strict or all(benchmark.applies(case, dimension) for dimension in benchmark.dimensions)
+    return found if is_whole or OVERALL not in found else found | {OVERALL: Score(None, "not_applicable")}
+
+
+def answers(
+    items: Sequence[Item], verdicts: Verdicts, cases: Mapping[str, Case], judge: JudgeFile
+) -> dict[Item, dict[str, Score]]:
+    """Return what a judge answered to the questions of each item's case, as far as it was asked, by question id."""
+    by_question: dict[str, Mapping[Item, Verdict]] = {
+        name: by_item for (fingerprint, name), by_item in verdicts.items() if fingerprint == judge.fingerprint
+    }
+    nothing: Mapping[Item, Verdict] = {}
+    found: dict[Item, dict[str, Score]] = {}
+    for item in items if judge.asks_questions else ():
+        known = ((one.id, by_question.get(one.id, nothing).get(item)) for one in cases[item[0]].questions)
+        found[item] = {name: Score(verdict.value, verdict.status) for name, verdict in known if verdict is not None}
+    return found
 
 
 def scores_of(run: BenchRun, verdicts: Verdicts, judge: JudgeFile) -> Scores:
-    """Return the scores of one judge of a run, see :func:`all_scores`."""
-    return all_scores(run.items, verdicts, run.cases, judge)
+    """Return the scores of one judge of a run, made as the run was last summarized; see :func:`all_scores`."""
+    return all_scores(run.items, verdicts, run.cases, judge, run.scoring)
 
 
-def _by_metric(verdicts: Verdicts, judge: JudgeFile) -> dict[str, list[Verdict]]:
+def questions_of(run: BenchRun, verdicts: Verdicts, judge: JudgeFile) -> QuestionResults | None:
+    """Return what one judge of a run answered, question by question; None for a judge of metrics."""
+    if not judge.asks_questions:
+        return None
+    return question_results(answers(run.items, verdicts, run.cases, judge), run.cases)
+
+
+def _by_metric(verdicts: Verdicts, judge: JudgeFile) -> dict[str, Collection[Verdict]]:
     """Return a judge's verdicts by metric or question."""
     return {
-        metric: list(by_item.values())
+        metric: by_item.values()
         for (fingerprint, metric), by_item in verdicts.items()
         if fingerprint == judge.fingerprint and (judge.asks_questions or metric in judge.metrics)
     }
@@ -90,13 +125,13 @@ def prompt_hashes(verdicts: Verdicts, judge: JudgeFile) -> dict[str, list[str]]:
     Questions are too many: what there is of them is one hash over all of theirs, under "questions".
     """
     found = {
-        metric: sorted({verdict.prompt_hash for verdict in of_metric if verdict.prompt_hash is not None})
+        metric: {verdict.prompt_hash for verdict in of_metric if verdict.prompt_hash is not None}
         for metric, of_metric in _by_metric(verdicts, judge).items()
     }
     if judge.asks_questions:
-        every = sorted({one for hashes in found.values() for one in hashes})
+        every = sorted(set[str]().union(*found.values()))
         return {"questions": [stable_hash(every)]} if every else {}
-    return {metric: found[metric] for metric in judge.metrics if found.get(metric)}
+    return {metric: sorted(found[metric]) for metric in judge.metrics if found.get(metric)}
 
 
 def headline_metric(judge: JudgeFile, metrics: Sequence[str]) -> str | None:

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from statistics import fmean
 
 from bench.report.formatting import NOTHING, interval, number
-from bench.results import Cell, Difference, MetricResult, Results, RunComparison
+from bench.results import Cell, Difference, MetricResult, QuestionResults, Results, RunComparison
 from rm.evaluation_text import served_texts
 
 
@@ -14,13 +14,14 @@ def results_text(results: Results) -> str:
     """Return a table with a line for each judge and metric; below it, what the run or a metric lacks, and repeats."""
     rows = [("judge", "metric", "value", "95 % interval", "scored", "failed", "n/a", "pending")]
     notes = [] if results.num_cases_of_dataset in (None, results.num_cases) else [f"a run of {results.coverage}"]
+    notes += results.scoring.texts
     for name, judge in results.judges.items():
-        notes += [f"{name}: {text}" for text in served_texts(judge.served_by)]
+        notes += [f"{name}: {text}" for text in (*served_texts(judge.served_by), *questions_texts(judge.questions))]
         for metric, cell in judge.metrics.items():
             rows.append((name, f"{metric} (partial)" if cell.is_partial else metric, *cell_texts(cell)))
-            texts = (*macro_texts(cell), *missing_texts(cell), *repeats_texts(cell))
+            texts = (*(() if cell.final else macro_texts(cell)), *missing_texts(cell), *repeats_texts(cell))
             notes += [f"{name}, {metric}: {text}" for text in texts]
-    return "\n".join([aligned(rows), *notes])
+    return "\n".join([aligned(rows), *final_tables(results), *notes])
 
 
 def macro_texts(cell: MetricResult) -> list[str]:
@@ -31,6 +32,41 @@ def macro_texts(cell: MetricResult) -> list[str]:
         for kind, one in found.items()
         if one is not None
     ]
+
+
+def final_tables(results: Results) -> list[str]:
+    """Return a table of the benchmark's own numbers and what they are made of; nothing where it has none."""
+    found = [
+        (name, metric, cell, cell.final)
+        for name, judge in results.judges.items()
+        for metric, cell in judge.metrics.items()
+        if cell.final is not None
+    ]
+    if not found:
+        return []
+    outer, inner = found[0][3].kinds
+    groups = list(dict.fromkeys(group for *_, final in found for group in final.groups))
+    rows = [("judge", f"metric, by {outer}: mean of its {inner} means", *groups, "final: their mean", "95 % interval")]
+    for name, metric, cell, final in found:
+        values = [_value(final.groups[group]) if group in final.groups else NOTHING for group in groups]
+        whole = NOTHING if final.estimate is None else interval(final.estimate)
+        rows.append((name, f"{metric} (partial)" if cell.is_partial else metric, *values, _value(final), whole))
+    return ["", aligned(rows), ""]
+
+
+def _value(cell: Cell) -> str:
+    return NOTHING if cell.value is None else number(cell.value)
+
+
+def questions_texts(questions: QuestionResults | None) -> list[str]:
+    """Return how many questions were answered and how, over all items; nothing for a judge of metrics."""
+    if questions is None:
+        return []
+    shares = {"yes": questions.yes.estimate, "as expected": questions.right.estimate}
+    known = [f"{number(one.value)} ({interval(one)}) {name}" for name, one in shares.items() if one is not None]
+    _, _, scored, failed, n_na, n_pending = cell_texts(questions.yes)
+    counts = f"{scored} questions answered, failed {failed}, n/a {n_na}, pending {n_pending}"
+    return ["; ".join([counts, *known])]
 
 
 def missing_texts(cell: MetricResult) -> list[str]:
@@ -52,6 +88,7 @@ def comparison_text(comparison: RunComparison) -> str:
     for name, metrics in comparison.judges.items():
         rows += [(name, metric, *difference_texts(change)) for metric, change in metrics.items()]
     notes = [f"{name}: {text}" for name, served in comparison.served_by.items() for text in served_texts(served)]
+    notes += comparison.scoring.texts
     return "\n".join([aligned(rows), *notes])
 
 

@@ -17,7 +17,7 @@ import csv
 import io
 import json
 import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -27,7 +27,7 @@ from PIL import Image
 
 from bench.folder import CASES, GENERATE, RESULTS, BenchRun, GenerateFile, read_json
 from bench.report.examples import JudgedRun, evenly_spread, instruction, rationales_of_candidate, scores_of_candidate
-from bench.results import Cell, Results
+from bench.results import Cell, QuestionRate, Results
 from gnomon.datasets import resolve
 from gnomon.files import atomic_write_text
 from gnomon.hashing import to_plain
@@ -72,13 +72,30 @@ def log_results(
 
 
 def cells(results: Results) -> Iterator[tuple[str, str, str, str, Cell]]:
-    """Yield judge, metric, kind of group, group and cell of every number; over all cases both are "all"."""
+    """Yield judge, metric, kind of group, group and cell of every number; over all cases both are "all".
+
+    A benchmark's own number is of the kind "final"; shares of answers to questions are the metrics "questions_yes" and
+    "questions_right", which count answers.
+    """
     for judge, of_judge in results.judges.items():
         for metric, result in of_judge.metrics.items():
             yield judge, metric, "all", "all", result
-            for kind, groups in result.groups.items():
-                for group, cell in groups.items():
-                    yield judge, metric, kind, group, cell
+            yield from _of_groups(judge, metric, result.groups)
+            if result.final is not None:
+                yield from _of_groups(judge, metric, {"final": {"all": result.final, **result.final.groups}})
+        if of_judge.questions is not None:
+            for name in ("yes", "right"):
+                rate: QuestionRate = getattr(of_judge.questions, name)
+                yield judge, f"questions_{name}", "all", "all", rate
+                yield from _of_groups(judge, f"questions_{name}", rate.groups)
+
+
+def _of_groups(
+    judge: str, metric: str, groups: Mapping[str, Mapping[str, Cell]]
+) -> Iterator[tuple[str, str, str, str, Cell]]:
+    for kind, by_name in groups.items():
+        for group, cell in by_name.items():
+            yield judge, metric, kind, group, cell
 
 
 def scalars(results: Results) -> dict[str, float]:

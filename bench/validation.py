@@ -31,10 +31,12 @@ def validate_cases(root: str | Path) -> ValidationReport:
     for line in iterate_lines(file, Case):
         if line.record is not None:
             benchmark = benchmarks.setdefault(line.record.benchmark, benchmark_of(line.record))
-            problems = [*_metric_problems(benchmark, line.record)]
+            problems = [*_metric_problems(benchmark, line.record), *benchmark.check(line.record)]
             try:
                 for kind, name in benchmark.groups(line.record).items():
                     present[benchmark.name][kind].add(name)
+            except UserError as error:
+                problems.append(str(error))
             except (LookupError, TypeError, ValueError) as error:
                 problems.append(f"case {line.record.id!r} has no group in {benchmark.name}: {error!r}; mend its meta")
             report.problems += [Problem(str(file), line.number, problem) for problem in problems]

@@ -13,11 +13,15 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
 
 from PIL import Image
 
+from bench.aggregation import metric_difference, metric_results
+from bench.benchmarks import Scoring
+from bench.comparable import refuse_other_numbers
 from bench.folder import (
     CANDIDATES,
     CASES,
@@ -45,15 +49,14 @@ from bench.results import (
     Results,
     RunComparison,
     count_candidates,
-    metric_difference,
-    metric_result,
 )
-from bench.scores import prompt_hashes, scores_of, served_by
+from bench.scores import Verdicts, prompt_hashes, questions_of, scores_of, served_by
 from bench.selection import select
 from gnomon.datasets import read_cases, resolve, write_records
 from gnomon.errors import UserError
 from gnomon.hashing import stable_seed
 from gnomon.images import content_hash, load_image, save_png
+from gnomon.jsonl import uncollected
 from gnomon.progress import track
 from gnomon.records import CLEAN_SOURCE, Candidate, Case, Verdict
 from gnomon.runs import RunFolder
@@ -304,41 +307,51 @@ def _refuse_other_judge(run: BenchRun, entry: JudgeFile) -> None:
         )
 
 
-def summarize(run: str | Path) -> Results:
+def summarize(run: str | Path, scoring: Scoring | None = None) -> Results:
     """Compute `results.json` from the verdicts that are there, complete or not, and return it.
+
+    Args:
+        run: folder of a run.
+        scoring: what scores are made by, from now on and in everything that computes scores of this run; None for what
+            they were made by last, and the usual where the run was never summarized.
 
     Raises:
         UserError: when the folder holds no run or is in use.
     """
-    bench_run = BenchRun.read(run)
-    with bench_run.open() as folder:
-        verdicts = bench_run.verdicts()
-        judges = {}
-        for entry in bench_run.judges():
-            scores = scores_of(bench_run, verdicts, entry)
-            cells = {
-                metric: metric_result(bench_run.items, by_item, bench_run.cases, metric=metric)
-                for metric, by_item in scores.items()
-            }
-            judges[entry.name] = JudgeResult(
-                fingerprint=entry.fingerprint,
-                metrics=cells,
-                served_by=served_by(verdicts, entry),
-                prompt_hashes=prompt_hashes(verdicts, entry),
-            )
-        results = Results(
-            generator=bench_run.config.generator,
-            benchmarks=sorted({case.benchmark for case in bench_run.cases.values()}),
-            dataset=bench_run.dataset,
-            seed=bench_run.seed,
-            repeats=bench_run.config.repeats,
-            num_cases=len(bench_run.cases),
-            num_cases_of_dataset=bench_run.num_cases_of_dataset,
-            candidates=count_candidates(bench_run.items, bench_run.candidates()),
-            judges=judges,
-        )
-        folder.write_json(RESULTS, results)
+    with uncollected():
+        bench_run = BenchRun.read(run)
+        if scoring is not None:
+            bench_run = replace(bench_run, scoring=scoring)
+        with bench_run.open() as folder:
+            results = _results(bench_run)
+            folder.write_json(RESULTS, results)
     return results
+
+
+def _results(run: BenchRun) -> Results:
+    verdicts = run.verdicts()
+    return Results(
+        generator=run.config.generator,
+        benchmarks=sorted({case.benchmark for case in run.cases.values()}),
+        dataset=run.dataset,
+        seed=run.seed,
+        repeats=run.config.repeats,
+        num_cases=len(run.cases),
+        num_cases_of_dataset=run.num_cases_of_dataset,
+        candidates=count_candidates(run.items, run.candidates()),
+        judges={entry.name: _judge_result(run, verdicts, entry) for entry in run.judges()},
+        scoring=run.scoring,
+    )
+
+
+def _judge_result(run: BenchRun, verdicts: Verdicts, entry: JudgeFile) -> JudgeResult:
+    return JudgeResult(
+        fingerprint=entry.fingerprint,
+        metrics=metric_results(run.items, scores_of(run, verdicts, entry), run.cases),
+        questions=questions_of(run, verdicts, entry),
+        served_by=served_by(verdicts, entry),
+        prompt_hashes=prompt_hashes(verdicts, entry),
+    )
 
 
 def compare(run_a: str | Path, run_b: str | Path, out: str | Path) -> RunComparison:
@@ -348,12 +361,12 @@ def compare(run_a: str | Path, run_b: str | Path, out: str | Path) -> RunCompari
     judged both runs are compared.
 
     Raises:
-        UserError: when the runs are about different datasets, have no judge in common or judges of one name and
-            different fingerprints, or when `out` holds something else than an earlier comparison of these runs.
+        UserError: when the runs are about different datasets or summarized in different ways, have no judge in common
+            or judges of one name and different fingerprints, or when `out` holds something else than an earlier
+            comparison of these runs.
     """
     before, after = BenchRun.read(run_a), BenchRun.read(run_b)
-    if before.dataset != after.dataset:
-        raise UserError(f"{run_a} and {run_b} are about different datasets; compare runs of the same cases")
+    refuse_other_numbers([before, after])
     cases = before.cases | after.cases
     known = before.verdicts(), after.verdicts()
     judges: dict[str, dict[str, MetricDifference]] = {}
@@ -371,6 +384,7 @@ def compare(run_a: str | Path, run_b: str | Path, out: str | Path) -> RunCompari
         dataset=before.dataset,
         judges=judges,
         served_by=served,
+        scoring=before.scoring,
     )
     config = {"before": comparison.before, "after": comparison.after}
     inputs = {"before": before.identity, "after": after.identity}

@@ -93,7 +93,9 @@ COMMANDS: dict[tuple[str, ...], Command] = {
     ("bench", "validate"): Command("bench.cli:validate", "check a folder of cases for its benchmark"),
     ("bench", "generate"): Command("bench.cli:generate", "make the images of a generator for a benchmark's cases"),
     ("bench", "judge"): Command("bench.cli:judge", "judge images, one verdict a line", takes_argv=True),
-    ("bench", "summarize"): Command("bench.cli:summarize", "turn verdicts into results with intervals"),
+    ("bench", "summarize"): Command(
+        "bench.cli:summarize", "turn verdicts into results with intervals", takes_argv=True
+    ),
     ("bench", "report"): Command(
         "bench.cli:report", "write a page of one run, or a leaderboard of several", takes_argv=True
     ),

@@ -74,59 +74,123 @@ def cluster_bootstrap(
         raise ValueError(f"expected one cluster per value, shape {numbers.shape}, got shape {labels.shape}")
     if not 0 < level < 1 or num_resamples < 1:
         raise ValueError(f"expected 0 < level < 1 and num_resamples >= 1, got {level} and {num_resamples}")
-    names, members = np.unique(labels, return_inverse=True)
-    mean = float(numbers.mean())
-    if len(names) < 2:
-        return Estimate(mean, None, None, n=len(numbers), num_clusters=len(names))
-    # Deviations instead of values: adding a constant to all values then moves the interval and does nothing else.
-    deviations = np.bincount(members, weights=numbers - mean).astype(np.float64)
-    sizes = np.bincount(members).astype(np.float64)
-    resampled = _resampled_means(deviations, sizes, np.random.default_rng(seed), num_resamples)
-    low, high = np.quantile(resampled, [(1 - level) / 2, (1 + level) / 2])
-    return Estimate(mean, mean + float(low), mean + float(high), n=len(numbers), num_clusters=len(names))
+    members = np.unique(labels, return_inverse=True)[1]
+    found = resample_columns(numbers[:, None], members, seed=seed, num_resamples=num_resamples)
+    estimate = found.estimates(level=level)[0]
+    assert estimate is not None, "there is at least one value"
+    return estimate
 
 
-def macro_bootstrap(
-    strata: Sequence[tuple[ArrayLike, Sequence[str]]], *, seed: int = 0, num_resamples: int = 2000, level: float = 0.95
-) -> Estimate:
-    """Return the plain mean of the strata's means, whose interval resamples whole clusters inside each stratum.
+@dataclass(frozen=True)
+class Resampling:
+    """Means of several columns of numbers, and how far the means of resamples lie from them.
 
-    A stratum counts as much as any other, however many values it has; it is drawn as large as it is. Where one has
-    fewer than two clusters, its spread is unknown, and there is no interval.
+    Attributes:
+        means: [columns], NaN where a column has no value.
+        deviations: mean of each resample minus the mean [resamples, columns]; NaN where the spread is unknown.
+        num_values: values (or means, where this is a mean of means) in each column.
+        num_clusters: clusters that they came in.
+    """
+
+    means: NDArray[np.float64]
+    deviations: NDArray[np.float64]
+    num_values: NDArray[np.int64]
+    num_clusters: NDArray[np.int64]
+
+    def estimates(self, *, level: float = 0.95) -> list[Estimate | None]:
+        """Return the mean of each column with its percentile interval; None for a column without values.
+
+        Raises:
+            ValueError: for a level out of range.
+        """
+        if not 0 < level < 1:
+            raise ValueError(f"expected 0 < level < 1, got {level}")
+        ends = np.quantile(self.deviations, [(1 - level) / 2, (1 + level) / 2], axis=0)
+        columns = zip(
+            *(array.tolist() for array in (self.means, *ends, self.num_values, self.num_clusters)), strict=True
+        )
+        return [_estimate(*column) for column in columns]
+
+
+def _estimate(mean: float, low: float, high: float, num_values: int, num_clusters: int) -> Estimate | None:
+    if num_values == 0:
+        return None
+    known = np.isfinite(low)
+    return Estimate(mean, mean + low if known else None, mean + high if known else None, num_values, num_clusters)
+
+
+def resample_columns(
+    values: NDArray[np.float64], clusters: NDArray[np.int64], *, seed: int = 0, num_resamples: int = 2000
+) -> Resampling:
+    """Return the means of several columns over the same rows, and of their resamples of whole clusters.
+
+    Each column is resampled as :func:`cluster_bootstrap` does it, with the clusters that it has values in. Columns that
+    have values in the same clusters share the draws, which are most of the cost.
 
     Args:
-        strata: the values of each, and their clusters; at least one stratum, of at least one value.
-        seed: seed of the numpy Generator, which draws one stratum after the other.
+        values: [rows, columns], NaN where a row has no value.
+        clusters: the cluster of each row, as a number; the order of the numbers is the order in which they are drawn.
+        seed: seed of the numpy Generator, begun anew for columns with other clusters.
         num_resamples: number of bootstrap resamples, >= 1.
-        level: confidence level in (0, 1).
-
-    Returns:
-        The estimate; `n` counts strata.
 
     Raises:
-        ValueError: as :func:`cluster_bootstrap`.
+        ValueError: for an infinite value, unequal lengths, or a number out of range.
     """
-    generator = np.random.default_rng(seed)
-    means, resampled, num_clusters, known = [], np.zeros(num_resamples), 0, True
-    for values, clusters in strata:
-        numbers = _checked(values, "values")
-        names, members = np.unique(np.asarray(clusters), return_inverse=True)
-        means.append(float(numbers.mean()))
-        num_clusters += len(names)
-        known = known and len(names) > 1
-        if known:
-            deviations = np.bincount(members, weights=numbers - means[-1]).astype(np.float64)
-            sizes = np.bincount(members).astype(np.float64)
-            resampled += _resampled_means(deviations, sizes, generator, num_resamples)
-    if not means:
+    if values.ndim != 2 or clusters.shape != values.shape[:1] or np.isinf(values).any() or num_resamples < 1:
+        raise ValueError(
+            f"expected finite values [rows, columns] or NaN, a cluster for each row and num_resamples >= 1, got shapes "
+            f"{values.shape} and {clusters.shape} and {num_resamples}"
+        )
+    names, members = np.unique(clusters, return_inverse=True)
+    shape = (len(names), values.shape[1])
+    means, sums, sizes = np.full(values.shape[1], np.nan), np.zeros(shape), np.zeros(shape)
+    for column, numbers in enumerate(values.T):
+        here = ~np.isnan(numbers)
+        if here.any():
+            means[column] = numbers[here].mean()
+            # Deviations, not values: adding a constant to all values then moves the interval and does nothing else.
+            sums[:, column] = np.bincount(members[here], numbers[here] - means[column], minlength=len(names))
+            sizes[:, column] = np.bincount(members[here], minlength=len(names))
+    deviations = np.full((num_resamples, values.shape[1]), np.nan)
+    for columns in _alike(sizes > 0):
+        present = sizes[:, columns[0]] > 0
+        if present.sum() > 1:
+            parts = sums[present][:, columns], sizes[present][:, columns]
+            deviations[:, columns] = _resampled_means(*parts, np.random.default_rng(seed), num_resamples)
+    return Resampling(means, deviations, sizes.sum(axis=0).astype(np.int64), (sizes > 0).sum(axis=0))
+
+
+def _alike(present: NDArray[np.bool_]) -> list[list[int]]:
+    """Return the columns of [clusters, columns] that are equal, together."""
+    found: dict[bytes, list[int]] = {}
+    for column, flags in enumerate(present.T):
+        found.setdefault(flags.tobytes(), []).append(column)
+    return list(found.values())
+
+
+def mean_of_means(parts: Sequence[Resampling]) -> Resampling:
+    """Return the plain mean of the means of strata that were resampled apart: small ones count as much as large ones.
+
+    A stratum without a value is left out of a column. Where one has its values in fewer than two clusters, its spread
+    is unknown, and that of the mean is as well. Means of means may be averaged again.
+
+    Args:
+        parts: at least one; drawn with seeds of their own, since equal draws would go up and down together.
+
+    Raises:
+        ValueError: for no parts.
+    """
+    if not parts:
         raise ValueError("expected at least one stratum")
-    mean = float(np.mean(means))
-    if not known:
-        return Estimate(mean, None, None, n=len(means), num_clusters=num_clusters)
-    low, high = percentile_interval(resampled / len(means), level)
-    assert low is not None, "every resample has a mean"
-    assert high is not None, "every resample has a mean"
-    return Estimate(mean, mean + low, mean + high, n=len(means), num_clusters=num_clusters)
+    here = np.array([part.num_values > 0 for part in parts])
+    count = here.sum(axis=0)
+    means, deviations = np.zeros(here.shape[1]), np.zeros_like(parts[0].deviations)
+    for part, known in zip(parts, here, strict=True):
+        means += np.where(known, part.means, 0.0)
+        deviations += np.where(known, part.deviations, 0.0)
+    divisor = np.where(count, count, np.nan)
+    num_clusters = np.sum([part.num_clusters for part in parts], axis=0)
+    return Resampling(means / divisor, deviations / divisor, count, num_clusters)
 
 
 def cluster_bootstrap_statistic(
@@ -190,9 +254,7 @@ def cluster_weights(
     for start in range(0, num_resamples, rows):
         size = min(rows, num_resamples - start)
         drawn = generator.integers(len(names), size=(size, len(names)))
-        places = (drawn + np.arange(size)[:, None] * len(names)).ravel()
-        counts = np.bincount(places, minlength=size * len(names)).reshape(size, len(names))
-        yield counts[:, members].astype(np.float64)
+        yield _counts(drawn, len(names))[:, members]
 
 
 def percentile_interval(resampled: NDArray[np.float64], level: float) -> tuple[float | None, float | None]:
@@ -281,11 +343,18 @@ def _checked(values: ArrayLike, name: str) -> NDArray[np.float64]:
 def _resampled_means(
     sums: NDArray[np.float64], sizes: NDArray[np.float64], generator: np.random.Generator, num_resamples: int
 ) -> NDArray[np.float64]:
-    """Return the means [num_resamples] of resamples of clusters with these sums and sizes [num_clusters]."""
+    """Return the means [num_resamples, columns] of resamples, from the clusters' sums and sizes [clusters, columns]."""
     num_clusters = len(sums)
     rows = max(1, DRAWS_AT_ONCE // num_clusters)
     means = []
     for start in range(0, num_resamples, rows):
-        drawn = generator.integers(num_clusters, size=(min(rows, num_resamples - start), num_clusters))
-        means.append(sums[drawn].sum(axis=1) / sizes[drawn].sum(axis=1))
+        size = min(rows, num_resamples - start)
+        counts = _counts(generator.integers(num_clusters, size=(size, num_clusters)), num_clusters)
+        means.append((counts @ sums) / (counts @ sizes))
     return np.concatenate(means)
+
+
+def _counts(drawn: NDArray[np.int64], num_clusters: int) -> NDArray[np.float64]:
+    """Return how often each cluster was drawn in each row [rows, num_clusters]."""
+    places = (drawn + np.arange(len(drawn))[:, None] * num_clusters).ravel()
+    return np.bincount(places, minlength=len(drawn) * num_clusters).reshape(-1, num_clusters).astype(np.float64)

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from statistics import fmean
 
+from bench.comparable import refuse_other_numbers
 from bench.folder import BenchRun
 from bench.ratings import ONLY_GROUP
 from bench.report.examples import JudgedRun, labels
@@ -54,9 +55,7 @@ def rated_pictures(
             picture that no run has.
     """
     read = [BenchRun.read(run) for run in runs]
-    for run in read:
-        if run.dataset != read[0].dataset:
-            raise UserError(f"{read[0].path} and {run.path} are about different datasets; give runs of the same cases")
+    refuse_other_numbers(read)
     judged = [JudgedRun.read(run, label) for run, label in zip(read, labels(read), strict=True)]
     name = _judge(judged, judge)
     entry = next(found for found in judged[0].judges if found.name == name)

@@ -6,6 +6,8 @@ not print its sub-tasks of entity fusion; those here follow the entity tags.
 
 from __future__ import annotations
 
+import re
+from collections.abc import Iterator
 from typing import Literal
 
 from pydantic import Field
@@ -48,6 +50,9 @@ elements, a design to be changed, a change shown by two pictures and the picture
 WEIGHTS = {"following": 0.20, "consistency": 0.25, "composition": 0.25, "minimality": 0.20, "quality": 0.10}
 """The dimensions of questions, and what each weighs in an item's overall score."""
 
+INSTRUCTION = "instruction"
+"""What a question is about that tests no reference; others name `reference-<number>`, from 1, or an attribute of it."""
+
 Origin = Literal["real", "synthetic", "mixed"]
 
 
@@ -79,3 +84,32 @@ def facts_of(case: Case) -> CaseFacts:
         return CaseFacts.model_validate(case.meta)
     except ValueError as error:
         raise UserError(f"case {case.id!r}: expected meta as MDMR-Bench has it: {error}") from error
+
+
+_LINK = re.compile(r"reference-([1-9][0-9]*)(\..+)?")
+
+
+def problems(case: Case) -> Iterator[str]:
+    """Yield what is wrong with a case of MDMR-Bench: its family, sub-task, roles and checklist."""
+    where = f"case {case.id!r}"
+    if case.task not in FAMILIES:
+        yield f"{where}: expected one of the families {', '.join(FAMILIES)} as task, got {case.task!r}"
+    elif case.subtask not in FAMILIES[case.task]:
+        yield f"{where}: expected one of {', '.join(FAMILIES[case.task])} as sub-task, got {case.subtask!r}"
+    for role in sorted({reference.role for reference in case.references} - set(ROLES)):
+        yield f"{where}: expected references with roles out of {', '.join(ROLES)}, got {role!r}"
+    if not case.questions:
+        yield f"{where}: expected a checklist, got no questions"
+    for question in case.questions:
+        about = f"{where}, question {question.id!r}"
+        if question.dimension not in WEIGHTS:
+            yield f"{about}: expected one of the dimensions {', '.join(WEIGHTS)}, got {question.dimension!r}"
+        if not question.about:
+            yield f"{about}: expected links to what it tests, got none"
+        for link in question.about:
+            place = _LINK.fullmatch(link)
+            if link != INSTRUCTION and (place is None or int(place[1]) > len(case.references)):
+                yield (
+                    f"{about}: expected links such as {INSTRUCTION!r} or 'reference-1.color' to one of the case's "
+                    f"{len(case.references)} references, got {link!r}"
+                )

@@ -5,11 +5,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from bench.aggregation import metric_difference
 from bench.report.blocks import Cell as TableCell
 from bench.report.blocks import Measured, Table
 from bench.report.cells import INTERVAL_NOTE
 from bench.report.examples import JudgedRun
-from bench.results import Difference, MetricDifference, metric_difference
+from bench.results import Difference, MetricDifference
 
 GAP = "Chinese minus English"
 _PHRASES = {

@@ -7,6 +7,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from bench.comparable import refuse_unlike
 from bench.folder import REPORT, BenchRun, JudgeFile
 from bench.report.blocks import Cell as TableCell
 from bench.report.blocks import Figure, Gallery, Table
@@ -59,7 +60,7 @@ def write_leaderboard_page(
             twice or was not judged, an unknown metric, and where `out` holds something else.
     """
     known = [BenchRun.read(run) for run in runs]
-    _refuse_unlike(known)
+    refuse_unlike(known)
     results = [summarize(run.path) for run in known]
     page = leaderboard_page(known, results, metrics=metrics, num_examples=num_examples)
     # The dataset alone identifies the page, so that a run can be added to it.
@@ -98,28 +99,6 @@ def leaderboard_page(
     _add_orders(report, judged, list(names), metrics)
     _add_failures(report, judged)
     return report
-
-
-def _refuse_unlike(runs: Sequence[BenchRun]) -> None:
-    """Refuse runs whose numbers do not belong into one table."""
-    fingerprints: dict[str, tuple[str, Path]] = {}
-    for position, run in enumerate(runs):
-        if run.path.resolve() in {other.path.resolve() for other in runs[:position]}:
-            raise UserError(f"expected each run once, got {run.path} twice")
-        if run.dataset != runs[0].dataset:
-            raise UserError(
-                f"{runs[0].path} and {run.path} are about different datasets; report on runs of the same cases"
-            )
-        judges = run.judges()
-        if not judges:
-            raise UserError(f"{run.path} was not judged; run `gnomon bench judge` on it, or leave it out")
-        for judge in judges:
-            known, path = fingerprints.setdefault(judge.name, (judge.fingerprint, run.path))
-            if judge.fingerprint != known:
-                raise UserError(
-                    f"judge {judge.name!r} is not the same in {path} and {run.path}; judge both with one of them, "
-                    "under a new name"
-                )
 
 
 def _refuse_unknown(metrics: Iterable[str], known: set[str]) -> None:

@@ -9,6 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from bench import benchmarks
+from bench.aggregation import cell, metric_difference, metric_result
 from bench.benchmarks import Benchmark, Score
 from bench.folder import JudgeFile
 from bench.results import (
@@ -16,12 +17,9 @@ from bench.results import (
     JudgeResult,
     Results,
     RunComparison,
-    cell,
     count_candidates,
     difference,
     mean_by_case,
-    metric_difference,
-    metric_result,
 )
 from bench.scores import all_scores
 from bench.text import comparison_text, results_text

@@ -14,8 +14,9 @@ import numpy as np
 import pytest
 from scipy.optimize import linprog
 
+from bench.aggregation import metric_result
 from bench.benchmarks import Score
-from bench.results import MetricResult, metric_result
+from bench.results import MetricResult
 from gnomon.records import Case, Text
 
 ROUNDING = 0.01

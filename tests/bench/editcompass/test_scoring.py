@@ -8,11 +8,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from bench.aggregation import metric_result
 from bench.benchmarks import Score, benchmark_of
 from bench.editcompass.cases import CATEGORIES, CELLS, METRICS
 from bench.editcompass.scoring import derive, groups
 from bench.folder import JudgeFile
-from bench.results import Item, metric_result
+from bench.results import Item
 from bench.scores import all_scores
 from gnomon.records import Case, Status, Text, Verdict
 
