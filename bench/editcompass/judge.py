@@ -18,6 +18,7 @@ from rm.protocols.asking import (
     Asked,
     Outcome,
     Shell,
+    applying,
     mean_of_samples,
     raw_text,
     read_reply,
@@ -148,7 +149,7 @@ def _problem(request: JudgeRequest) -> str | None:
 
 def read_score(reply: Reply, metric: str) -> Parsed[float]:
     """Return the score that a reply gives."""
-    return _applying(
+    return applying(
         read_reply(
             reply, lambda text, finish_reason: read_rubric(text, SCALE, keys=(metric,), finish_reason=finish_reason)
         )
@@ -163,7 +164,7 @@ def read_differences(reply: Reply) -> Parsed[str]:
         # A list that is not closed may lack entries, even where the model says that it stopped by itself.
         return read(text, grammar, finish_reason=finish_reason if reply.status == "truncated" else None)
 
-    return _applying(read_reply(reply, whole))
+    return applying(read_reply(reply, whole))
 
 
 def _listed(values: list[Any]) -> Parsed[str]:
@@ -174,13 +175,6 @@ def _as_list(value: Any) -> Parsed[str]:
     if not isinstance(value, list) or not all(isinstance(item, dict | str) and item for item in value):
         return failed("parse_error", f"expected a list of differences, got {str(value)[:80]}")
     return Parsed(json.dumps(value, ensure_ascii=False, default=str))
-
-
-def _applying(parsed: Parsed[T]) -> Parsed[T]:
-    """Take "not applicable" for what it is here: no answer, for it is the case that says what applies."""
-    if parsed.status != "not_applicable":
-        return parsed
-    return replace(parsed, status="parse_error", problem="the reply says that the question does not apply")
 
 
 def _of_two_stages(listing: Reply, listed: Parsed[str], scoring: Reply | None) -> Outcome:

@@ -54,10 +54,12 @@ class Shell:
         prompt_hash: of the words that a request is asked with.
         answer: asks the model; one outcome per request, in order.
         question_id: of the checklist item that a request is about.
-        batch_size: requests whose pictures are in memory together; not used where several questions are in flight.
+        batch_size: requests whose pictures are in memory together, or more where one candidate has more, since what is
+            asked about the same pictures reads them once; not used where several questions are in flight.
         max_concurrency: how many questions the model can work on at once. With more than one, candidates are asked
             about by themselves and ahead, see :func:`rm.ahead.ask_ahead`.
         shown: the references that a request shows, in their order; all of the case's by default.
+        looks: whether pictures are shown at all; those that are not are not loaded.
     """
 
     fingerprint: str
@@ -68,14 +70,13 @@ class Shell:
     batch_size: int = 64
     max_concurrency: int = 1
     shown: Callable[[JudgeRequest], Sequence[Reference]] = lambda request: request.case.references
+    looks: bool = True
 
     def judge(self, requests: Sequence[JudgeRequest]) -> list[Verdict]:
         """Return one verdict per request, in order."""
-        batches: list[Sequence[JudgeRequest]]
-        if self.max_concurrency > 1:
-            batches = [list(group) for _, group in groupby(requests, key=_candidate)]
-        else:
-            batches = [requests[start : start + self.batch_size] for start in range(0, len(requests), self.batch_size)]
+        batches = [list(group) for _, group in groupby(requests, key=_candidate)]
+        if self.max_concurrency == 1:
+            batches = _joined(batches, self.batch_size)
         if len(batches) < 2 or self.max_concurrency == 1:
             return [verdict for batch in batches for verdict in self._batch(batch)]
         questions = len(requests) / len(batches)
@@ -99,6 +100,8 @@ class Shell:
         if (problem := self.problem(request)) is not None:
             return Outcome(None, "not_applicable", problem)
         references, status = self.shown(request), request.candidate.status
+        if not self.looks and request.image is not None:
+            return Asked(request, Pictures((), (), ()))
         key = (request.root, tuple(reference.path for reference in references), request.image, status)
         if key not in loaded:
             loaded[key] = load_pictures(request.root, references, [request.image], status=status)
@@ -125,6 +128,17 @@ class Shell:
         )
 
 
+def _joined(groups: Sequence[list[JudgeRequest]], size: int) -> list[list[JudgeRequest]]:
+    """Put neighbouring groups together as long as they hold at most `size` requests; none is cut."""
+    batches: list[list[JudgeRequest]] = []
+    for group in groups:
+        if batches and len(batches[-1]) + len(group) <= size:
+            batches[-1] += group
+        else:
+            batches.append(group)
+    return batches
+
+
 def _candidate(request: JudgeRequest) -> tuple[object, ...]:
     return request.root, request.case.id, request.candidate.generator, request.candidate.seed, request.image
 
@@ -139,6 +153,13 @@ def read_reply(reply: Reply, reader: Callable[..., Parsed[T]]) -> Parsed[T]:
     cut = reply.status == "truncated"
     parsed = reader(reply.text, finish_reason="length" if cut else reply.finish_reason)
     return replace(parsed, problem=reply.error) if cut and parsed.status == "truncated" and reply.error else parsed
+
+
+def applying(parsed: Parsed[T]) -> Parsed[T]:
+    """Take "not applicable" for what it is where the case says what applies: no answer."""
+    if parsed.status != "not_applicable":
+        return parsed
+    return replace(parsed, status="parse_error", problem="the reply says that the question does not apply")
 
 
 def raw_text(reply: Reply) -> str | None:

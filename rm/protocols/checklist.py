@@ -11,7 +11,7 @@ from gnomon.hashing import stable_hash
 from gnomon.records import Question, Verdict
 from rm.judge import JudgeRequest
 from rm.pictures import Pictures
-from rm.protocols.asking import READING_VERSION, Asked, Outcome, Shell, read_reply, single_outcome
+from rm.protocols.asking import READING_VERSION, Asked, Outcome, Shell, applying, read_reply, single_outcome
 from rm.protocols.parsing import Parsed, read_checklist
 from rm.protocols.templates import compose, load_form, quoted, text_hash
 from rm.vlm.conversation import VLM, Conversation, GenerationParameters, Reply
@@ -24,19 +24,31 @@ class ChecklistForm:
     Attributes:
         form: "checklist" asks for a JSON object with a reason, "yes_no" for one word.
         language: of the texts, "en" or "zh".
+        look: whether the pictures are shown; without them, what is asked for is a guess.
     """
 
     form: str = "checklist"
     language: str = "en"
+    look: bool = True
+
+    @property
+    def texts(self) -> dict[str, str]:
+        """The form's words."""
+        return load_form(self.form if self.look else f"{self.form}_text_only", self.language)
+
+    @property
+    def note(self) -> str:
+        """What a judge's name says of it."""
+        return "" if self.look else ", text only"
 
     def prompt_hash(self, question: Question) -> str:
         """Return a hash of all words but the instruction."""
-        return text_hash(load_form(self.form, self.language), {"question": question.text.get(self.language)})
+        return text_hash(self.texts, {"question": question.text.get(self.language)})
 
     def build(self, instruction: str, question: str, pictures: Pictures) -> Conversation:
         """Return the question about one picture; it comes last, so that all questions about a picture begin alike."""
         return compose(
-            load_form(self.form, self.language),
+            self.texts,
             language=self.language,
             references=pictures.references,
             candidates=pictures.candidates,
@@ -45,7 +57,7 @@ class ChecklistForm:
 
     def read(self, reply: Reply) -> Parsed[float]:
         """Return 1.0 for yes and 0.0 for no."""
-        parsed = read_reply(reply, read_checklist)
+        parsed = applying(read_reply(reply, read_checklist))
         value = None if parsed.value is None else float(parsed.value)
         return Parsed(value, parsed.status, parsed.level, parsed.rationale, parsed.problem)
 
@@ -62,7 +74,8 @@ def question_of(request: JudgeRequest) -> Question:
     raise KeyError(request.metric)
 
 
-def _problem(request: JudgeRequest) -> str | None:
+def question_problem(request: JudgeRequest) -> str | None:
+    """Say that a request is about a question that its case does not have."""
     if any(question.id == request.metric for question in request.case.questions):
         return None
     return f"case {request.case.id!r} has no question {request.metric!r}"
@@ -78,6 +91,8 @@ class ChecklistJudge:
         vlm: whom to ask.
         parameters: how replies are drawn.
         language: of the questions and the instruction.
+        look: False shows no picture. What is answered by the texts alone is no answer about the picture, hence a
+            yardstick for judges that look.
         name: for people.
         batch_size: requests whose pictures are in memory together.
     """
@@ -91,12 +106,13 @@ class ChecklistJudge:
         *,
         parameters: GenerationParameters | None = None,
         language: str = "en",
+        look: bool = True,
         name: str | None = None,
         batch_size: int = 64,
     ) -> None:
-        self.vlm, self.form = vlm, ChecklistForm("checklist", language)
+        self.vlm, self.form = vlm, ChecklistForm("checklist", language, look)
         self.parameters = parameters or GenerationParameters()
-        self.name, self.batch_size = name or f"checklist ({vlm.name})", batch_size
+        self.name, self.batch_size = name or f"checklist{self.form.note} ({vlm.name})", batch_size
 
     @property
     def max_concurrency(self) -> int:
@@ -106,8 +122,7 @@ class ChecklistJudge:
     @cached_property
     def fingerprint(self) -> str:
         """Hash of model, form and sampling; the question's own words are in a verdict's prompt hash."""
-        form = load_form(self.form.form, self.form.language)
-        asked = [form, self.form.language, asdict(self.parameters)]
+        asked = [self.form.texts, self.form.language, asdict(self.parameters)]
         return stable_hash(["checklist", READING_VERSION, self.vlm.fingerprint, asked])
 
     def judge(self, requests: Sequence[JudgeRequest]) -> list[Verdict]:
@@ -148,10 +163,11 @@ def checklist_shell(judge: _QuestionJudge, answer: Callable[[Sequence[Asked]], l
     """Return what turns requests to a judge of questions into verdicts."""
     return Shell(
         judge.fingerprint,
-        problem=_problem,
+        problem=question_problem,
         prompt_hash=lambda request: judge.form.prompt_hash(question_of(request)),
         answer=answer,
         question_id=lambda request: request.metric,
         batch_size=judge.batch_size,
         max_concurrency=judge.max_concurrency,
+        looks=judge.form.look,
     )

@@ -24,7 +24,7 @@ from rm.protocols.asking import (
     single_outcome,
 )
 from rm.protocols.parsing import Parsed, Scale, read_rubric, read_score_list
-from rm.protocols.templates import compose, load_aspects, load_form, load_rubric, metrics, quoted, text_hash
+from rm.protocols.templates import RUBRICS, compose, load_aspects, load_form, load_rubric, metrics, quoted, text_hash
 from rm.vlm.conversation import VLM, ChoiceScores, Conversation, GenerationParameters, Reply
 
 RubricForm = Literal["ours", "viescore-style"]
@@ -43,6 +43,7 @@ class Rubric:
         form: "rubric" asks for a JSON object with a reason, "score_list" for two scores of which the lower one counts,
             "expected_score" for a number alone.
         example: a reply of the right form, where the form wants one.
+        package: where the texts are.
     """
 
     metric: str
@@ -50,23 +51,27 @@ class Rubric:
     language: str = "en"
     form: str = "rubric"
     example: str = ""
+    package: str = RUBRICS
 
     @cached_property
     def _values(self) -> dict[str, str]:
         middle = (self.scale.minimum + self.scale.maximum) / 2
         numbers = {"minimum": self.scale.minimum, "middle_score": middle, "maximum": self.scale.maximum}
-        texts = (load_aspects if self.form == "score_list" else load_rubric)(self.metric, self.language)
+        if self.form == "score_list":
+            texts = load_aspects(self.metric, self.language)
+        else:
+            texts = load_rubric(self.metric, self.language, self.package)
         return {**texts, **{name: f"{number:g}" for name, number in numbers.items()}, "example": self.example}
 
     @property
     def prompt_hash(self) -> str:
         """A hash of all words of the question but the instruction."""
-        return text_hash(load_form(self.form, self.language), self._values)
+        return text_hash(load_form(self.form, self.language, self.package), self._values)
 
     def build(self, instruction: str, pictures: Pictures) -> Conversation:
         """Return the question about one picture."""
         return compose(
-            load_form(self.form, self.language),
+            load_form(self.form, self.language, self.package),
             language=self.language,
             references=pictures.references,
             candidates=pictures.candidates,
@@ -97,6 +102,7 @@ class RubricJudge:
         vlm: whom to ask.
         metrics: what to ask about; all metrics that there are rubrics of by default.
         scale: lowest and highest score.
+        package: where our rubrics and their form are; those about edits by default.
         samples: how many replies are drawn for each request; more than one needs a temperature.
         parameters: how they are drawn; `seed` is that of the first.
         language: of the rubrics and the instruction.
@@ -112,6 +118,7 @@ class RubricJudge:
         *,
         metrics: Sequence[str] = metrics(),
         scale: tuple[float, float] = (0, 10),
+        package: str = RUBRICS,
         samples: int = 1,
         parameters: GenerationParameters | None = None,
         language: str = "en",
@@ -122,10 +129,12 @@ class RubricJudge:
         self.vlm, self.samples, self.language = vlm, samples, language
         self.parameters = parameters or GenerationParameters()
         check_samples(samples, self.parameters)
-        self.metrics, self.scale, self.batch_size = tuple(metrics), scale, batch_size
+        self.metrics, self.scale, self.package, self.batch_size = tuple(metrics), scale, package, batch_size
         self._plain_name = name or f"rubric ({vlm.name})"
         self.name = self._plain_name if rubrics == "ours" else f"{self._plain_name}, {rubrics}"
-        self.rubrics = {metric: Rubric(metric, Scale(*scale), language, FORMS[rubrics]) for metric in self.metrics}
+        self.rubrics = {
+            metric: Rubric(metric, Scale(*scale), language, FORMS[rubrics], package=package) for metric in self.metrics
+        }
         self._hashes = {metric: rubric.prompt_hash for metric, rubric in self.rubrics.items()}
 
     @property
@@ -145,6 +154,7 @@ class RubricJudge:
             self.vlm,
             metrics=self.metrics,
             scale=self.scale,
+            package=self.package,
             samples=self.samples,
             parameters=self.parameters,
             language=self.language,

@@ -1,4 +1,4 @@
-"""Our own texts in `rm/rubrics`, and how pictures and data are put into them."""
+"""Our own texts in `rm/rubrics` and in folders like it, and how pictures and data are put into them."""
 
 from __future__ import annotations
 
@@ -19,6 +19,8 @@ if TYPE_CHECKING:
     from PIL import Image
 
 _PLACE = re.compile(r"\{([a-z_]+)\}")
+RUBRICS = "rm.rubrics"
+"""The package whose texts are about edits. Another one has rubrics and, where it asks otherwise, forms of its own."""
 _CAPTIONS = {
     "en": {"source": "Source image", "one": "Edited image", "several": "Edited image"},
     "zh": {"source": "源图像", "one": "编辑后的图像", "several": "编辑后的图像"},
@@ -26,35 +28,38 @@ _CAPTIONS = {
 
 
 @cache
-def _load(name: str) -> Any:
-    return yaml.safe_load(files("rm.rubrics").joinpath(f"{name}.yaml").read_text(encoding="utf-8"))
+def _load(name: str, package: str) -> Any:
+    return yaml.safe_load(files(package).joinpath(f"{name}.yaml").read_text(encoding="utf-8"))
 
 
 @cache
-def metrics() -> tuple[str, ...]:
+def metrics(package: str = RUBRICS) -> tuple[str, ...]:
     """Return the metrics for which there is a rubric, sorted."""
-    names = (path.name for path in files("rm.rubrics").iterdir())
+    names = (path.name for path in files(package).iterdir())
     return tuple(sorted(name.removesuffix(".yaml") for name in names if name.endswith(".yaml") and "form_" not in name))
 
 
-def load_form(name: str, language: str) -> dict[str, str]:
+def load_form(name: str, language: str, package: str = RUBRICS) -> dict[str, str]:
     """Return a form of question: its `system` and `user` texts in one language.
+
+    A form about other pictures than edits also says what they are called: `reference`, which is numbered, and
+    `candidate`.
 
     Raises:
         UserError: for a language that there are no texts in.
     """
-    return _in_language(_load(f"form_{name}"), language)
+    return _in_language(_load(f"form_{name}", package), language)
 
 
-def load_rubric(metric: str, language: str) -> dict[str, str]:
+def load_rubric(metric: str, language: str, package: str = RUBRICS) -> dict[str, str]:
     """Return the texts of a metric in one language: `question`, `look`, `low`, `middle` and `high`.
 
     Raises:
         UserError: for a metric or language that there are no texts of.
     """
-    if metric not in metrics():
-        raise UserError(f"expected a metric with a rubric ({', '.join(metrics())}), got {metric!r}")
-    return _in_language(_load(metric), language)
+    if metric not in metrics(package):
+        raise UserError(f"expected a metric with a rubric ({', '.join(metrics(package))}), got {metric!r}")
+    return _in_language(_load(metric, package), language)
 
 
 def load_aspects(metric: str, language: str) -> dict[str, str]:
@@ -64,7 +69,7 @@ def load_aspects(metric: str, language: str) -> dict[str, str]:
         UserError: for a metric or language that there are no texts of.
     """
     load_rubric(metric, language)
-    found: dict[str, str] = _load("form_score_list")["aspects"][language][metric]
+    found: dict[str, str] = _load("form_score_list", RUBRICS)["aspects"][language][metric]
     return found
 
 
@@ -97,12 +102,17 @@ def compose(
         references: shown at `{references}`, one after the other, each with a caption; there may be none.
         candidates: shown at `{candidate}`; two of them are called A and B.
         values: texts for the other places. What stands in braces and has no value is left as it is.
-        names: captions of the references; numbered source images by default.
+        names: captions of the references; numbered ones by the form's name for them by default.
     """
     captions = _CAPTIONS[language]
     if names is None:
-        names = [f"{captions['source']} {number}" for number in range(1, len(references) + 1)]
-    shown = [captions["one"]] if len(candidates) == 1 else [f"{captions['several']} {name}" for name in "AB"]
+        called = form.get("reference", captions["source"])
+        names = [f"{called} {number}" for number in range(1, len(references) + 1)]
+    shown = (
+        [form.get("candidate", captions["one"])]
+        if len(candidates) == 1
+        else [f"{captions['several']} {name}" for name in "AB"]
+    )
     pictures = {"references": (list(names), references), "candidate": (shown, candidates)}
     parts: list[str | Image.Image] = []
     position = 0

@@ -11,10 +11,9 @@ from functools import cached_property
 from gnomon.errors import UserError
 from gnomon.hashing import stable_hash
 from gnomon.records import Verdict
-from rm.judge import JudgeRequest
+from rm.judge import JudgeRequest, check_language
 from rm.protocols.asking import READING_VERSION, Asked, Outcome
 from rm.protocols.checklist import ChecklistForm, build_all, checklist_shell
-from rm.protocols.templates import load_form
 from rm.vlm.conversation import VLM, ChoiceScores
 
 YES = {"en": ("Yes", "yes", " Yes", " yes", "YES"), "zh": ("是",)}
@@ -29,6 +28,7 @@ class YesNoJudge:
         yes: spellings of yes, none of them the beginning of another; those of the language by default.
         no: spellings of no.
         language: of the questions and the instruction.
+        look: False shows no picture, see :class:`rm.protocols.checklist.ChecklistJudge`.
         minimum_mass: a smaller P(yes) + P(no) is a `parse_error`: the model would answer something else.
         name: for people.
         batch_size: requests whose pictures are in memory together.
@@ -44,15 +44,15 @@ class YesNoJudge:
         yes: Sequence[str] | None = None,
         no: Sequence[str] | None = None,
         language: str = "en",
+        look: bool = True,
         minimum_mass: float = 0.0,
         name: str | None = None,
         batch_size: int = 64,
     ) -> None:
-        self.vlm, self.form = vlm, ChecklistForm("yes_no", language)
-        load_form("yes_no", language)
+        self.vlm, self.form = vlm, ChecklistForm("yes_no", check_language(language), look)
         self.yes, self.no, self.minimum_mass = tuple(yes or YES[language]), tuple(no or NO[language]), minimum_mass
         check_spellings([*self.yes, *self.no])
-        self.name, self.batch_size = name or f"yes or no ({vlm.name})", batch_size
+        self.name, self.batch_size = name or f"yes or no{self.form.note} ({vlm.name})", batch_size
 
     @property
     def max_concurrency(self) -> int:
@@ -62,8 +62,7 @@ class YesNoJudge:
     @cached_property
     def fingerprint(self) -> str:
         """Hash of model, form and spellings; the question's own words are in a verdict's prompt hash."""
-        form = load_form(self.form.form, self.form.language)
-        asked = [form, self.form.language, self.yes, self.no, self.minimum_mass]
+        asked = [self.form.texts, self.form.language, self.yes, self.no, self.minimum_mass]
         return stable_hash(["yes or no", READING_VERSION, self.vlm.fingerprint, asked])
 
     def judge(self, requests: Sequence[JudgeRequest]) -> list[Verdict]:

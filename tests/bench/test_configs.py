@@ -14,9 +14,15 @@ CONFIGS = Path(__file__).parents[2] / "configs/bench"
 
 def test_every_recipe_is_tested_here() -> None:
     assert {path.name for path in CONFIGS.glob("*.yaml")} == {
+        "control_always_no.yaml",
+        "control_always_yes.yaml",
+        "control_text_only.yaml",
         "edit_compass_judge.yaml",
         "edit_compass_judge_local.yaml",
         "images_api_generate.yaml",
+        "mdmr_judge.yaml",
+        "mdmr_judge_local.yaml",
+        "mdmr_score_judge.yaml",
         "tabletop_generate.yaml",
         "tabletop_judge.yaml",
     }
@@ -38,6 +44,22 @@ def test_the_recipe_of_an_images_api_parses_and_says_how_many_requests_fly() -> 
 def test_the_edit_compass_recipes_parse(name: str) -> None:
     settings = auto_parser(cli.judge_run).parse_args(["--config", str(CONFIGS / f"{name}.yaml")])
     assert settings["judge"]["class_path"] == "bench.editcompass.judge.EditCompassJudge"
+
+
+@pytest.mark.parametrize(
+    ("name", "class_path"),
+    [
+        ("mdmr_judge", "rm.protocols.checklist.ChecklistJudge"),
+        ("mdmr_judge_local", "rm.protocols.yes_no.YesNoJudge"),
+        ("mdmr_score_judge", "bench.mdmr.score_judge.ScoreJudge"),
+        ("control_always_yes", "rm.protocols.controls.ConstantJudge"),
+        ("control_always_no", "rm.protocols.controls.ConstantJudge"),
+        ("control_text_only", "rm.protocols.checklist.ChecklistJudge"),
+    ],
+)
+def test_the_recipes_of_checklists_parse(name: str, class_path: str) -> None:
+    settings = auto_parser(cli.judge_run).parse_args(["--config", str(CONFIGS / f"{name}.yaml")])
+    assert settings["judge"]["class_path"] == class_path
 
 
 @pytest.mark.slow  # imports diffusers

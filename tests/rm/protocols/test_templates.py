@@ -15,6 +15,7 @@ from rm.protocols import templates
 from rm.protocols.templates import compose, load_aspects, load_form, load_rubric, metrics, quoted, text_hash
 
 FORMS = ("rubric", "expected_score", "score_list", "checklist", "yes_no", "pairwise")
+TEXT_ONLY = ("checklist_text_only", "yes_no_text_only")
 
 
 def test_every_dimension_has_a_rubric() -> None:
@@ -28,9 +29,15 @@ def test_texts_are_complete(language: str) -> None:
         assert set(load_aspects(metric, language)) == {"first", "second"}
     for form in FORMS:
         texts = load_form(form, language)
-        assert set(texts) == {"system", "user"}
+        assert set(texts) - {"reference", "candidate"} == {"system", "user"}
         assert all(texts["user"].count(place) == 1 for place in ("{references}", "{instruction}", "{candidate}"))
-    assert len({text_hash(load_form(form, language), {}) for form in FORMS}) == len(FORMS)
+    for form in TEXT_ONLY:
+        texts = load_form(form, language)
+        assert all(texts["user"].count(place) == 1 for place in ("{instruction}", "{question}"))
+        assert "{references}" not in texts["user"]
+        assert "{candidate}" not in texts["user"]
+    forms = (*FORMS, *TEXT_ONLY)
+    assert len({text_hash(load_form(form, language), {}) for form in forms}) == len(forms)
 
 
 @given(st.text())
