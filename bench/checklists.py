@@ -63,7 +63,7 @@ def question_results(answers: Mapping[Item, Mapping[str, Score]], cases: Mapping
     yes, as_expected = np.array([_number(score) for score in said]), np.array([_number(score) for score in scored])
     columns = [np.where(rows, values, np.nan) for values in (_as_yes(yes), as_expected) for _, _, rows in groups]
     # One table, since columns that have cases in common share their draws.
-    estimates = resample_columns(np.array(columns).T.reshape(len(asked), -1), clusters).estimates()
+    estimates = resample_columns(np.stack(columns, axis=1), clusters).estimates()
     return QuestionResults(
         yes=_rate(said, groups, estimates[: len(groups)]), right=_rate(scored, groups, estimates[len(groups) :])
     )

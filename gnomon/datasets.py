@@ -16,7 +16,7 @@ from gnomon.conflicts import Conflicts
 from gnomon.errors import UserError
 from gnomon.hashing import file_hash, stable_hash
 from gnomon.images import UnreadableImageError, content_hash
-from gnomon.jsonl import iterate_lines, read_records, write_records
+from gnomon.jsonl import iterate_lines, read_records, uncollected, write_records
 from gnomon.records import Case, Comparison
 from gnomon.skew import FirstSide
 from gnomon.statistics import Estimate
@@ -166,7 +166,9 @@ def _read(root: str | Path, name: str, model: type[DatasetRecord]) -> list[Datas
     if not _is_file(file):
         raise UserError(f"expected a dataset folder with {name}, got {root}; check the path")
     records = []
-    for line in _check_lines(Path(root), file, model):
+    with uncollected():
+        lines = list(_check_lines(Path(root), file, model))
+    for line in lines:
         if line.problems:
             raise UserError(
                 f"{file}:{line.number}: {line.problems[0]}; "

@@ -36,7 +36,7 @@ def parse(function: Callable[..., None], argv: list[str], *, program: str) -> tu
     """
     parser = LightningArgumentParser(prog=program, allow_abbrev=False, default_env=False)
     parser.add_argument("--config", action=ActionConfigFile, help="a YAML file with any of these")
-    parser.add_function_arguments(function, skip={"trainer"}, as_group=False)
+    parser.add_function_arguments(function, skip={"trainer"}, as_group=False, sub_configs=True)
     parser.add_lightning_class_args(Trainer, "trainer")
     parser.set_defaults({f"trainer.{name}": value for name, value in DEFAULTS.items()})
     config = parser.parse_args(underscored(argv))
