@@ -81,7 +81,7 @@ def test_what_is_not_judged_yet_is_left_out(make_case: MakeCase) -> None:
     found = scored(case, said(following_1=1, quality_1=1))
     assert found["quality"] == Score(1.0)
     assert not {"following", "overall"} & set(found)
-    assert scored(case, {}) == {name: NA for name in ("consistency", "composition", "minimality")}
+    assert scored(case, {}) == dict.fromkeys(("consistency", "composition", "minimality"), NA)
     assert set(scored(make_case(), {}).values()) == {NA}
 
 

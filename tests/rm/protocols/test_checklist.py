@@ -112,3 +112,21 @@ def test_form_and_language_are_in_the_fingerprint(listed: Make) -> None:
         YesNoJudge(vlm, yes=["Yes"]),
     ]
     assert len({judge.fingerprint for judge in judges}) == 4
+
+
+def test_all_questions_about_a_candidate_come_in_one_call(ask: Ask, listed: Make) -> None:
+    vlm = listed([Reply("Yes.")] * 8)
+    requests = [ask(image, metric) for image in (1, 2, 3) for metric in ("q1", "q2")]
+    ChecklistJudge(vlm, batch_size=5).judge(requests)
+    assert len(vlm.parameters) == 2  # four and two, where five would cut the third candidate
+    pictures = [[id(part) for part in talk[1].content if not isinstance(part, str)] for talk in vlm.asked]
+    assert pictures[0] == pictures[1] != pictures[2] == pictures[3]
+    vlm.asked.clear()
+    vlm.parameters.clear()
+    ChecklistJudge(vlm, batch_size=1).judge(requests[:2])
+    assert len(vlm.parameters) == 1
+
+
+def test_that_a_question_does_not_apply_is_no_answer(ask: Ask, listed: Make) -> None:
+    verdict = ChecklistJudge(listed([Reply('{"answer": "N/A"}')])).judge([ask(1, "q1")])[0]
+    assert (verdict.value, verdict.status) == (None, "parse_error")
