@@ -69,7 +69,8 @@ def metric_results(
     """
     columns = list(scores.values())
     resampler = _Resampler(items, columns)
-    by_kind = grouped(items, {item: cases[item[0]] for item in items})
+    belongs = {case_id: benchmark_of(case).groups(case) for case_id, case in cases.items()}
+    by_kind = _grouped(items, [belongs[case_id] for case_id, _ in items])
     drawn = {
         kind: {name: resampler.of(kind, name, members) for name, members in by_name.items()}
         for kind, by_name in by_kind.items()
@@ -80,8 +81,9 @@ def metric_results(
         for kind, by_name in by_kind.items()
     }
     macro = {kind: mean_of_means(list(by_name.values())).estimates() for kind, by_name in drawn.items()}
-    finals = _finals(items, columns, cases, resampler)
-    members = grouped(list(cases), cases)
+    kinds = _final_kinds(cases)
+    finals = _finals(items, columns, belongs, kinds, resampler) if kinds and items else [None] * len(columns)
+    members = _grouped(list(cases), list(belongs.values()))
     results = {}
     for column, (metric, by_item) in enumerate(scores.items()):
         of_metric = {kind: {name: cells[column] for name, cells in found.items()} for kind, found in groups.items()}
@@ -94,7 +96,7 @@ def metric_results(
             missing=_missing(of_metric, metric, cases, members),
             seeds=seeds,
             std=stdev(seeds.values()) if len(seeds) > 1 else None,
-            final=None if finals is None else finals[column],
+            final=finals[column],
         )
     return results
 
@@ -142,23 +144,29 @@ def counted(statuses: Mapping[str, int], estimate: Estimate | None, *, n_pending
     )
 
 
+def _final_kinds(cases: Mapping[str, Case]) -> tuple[str, str] | None:
+    """Return what the benchmark's own mean goes by; None where there is none, or cases of several benchmarks."""
+    found = {benchmark_of(case).final for case in {case.benchmark: case for case in cases.values()}.values()}
+    return found.pop() if len(found) == 1 else None
+
+
 def _finals(
-    items: Sequence[Item], columns: Columns, cases: Mapping[str, Case], resampler: _Resampler
-) -> list[Final] | None:
-    """Return the benchmark's own mean of each metric; None where there is none, or cases of several benchmarks."""
-    benchmarks = {case.benchmark: benchmark_of(case) for case in cases.values()}
-    kinds = next(iter(benchmarks.values())).final if len(benchmarks) == 1 else None
-    if kinds is None or not items:
-        return None
+    items: Sequence[Item],
+    columns: Columns,
+    belongs: Mapping[str, Mapping[str, str]],
+    kinds: tuple[str, str],
+    resampler: _Resampler,
+) -> list[Final | None]:
+    """Return the benchmark's own mean of each metric."""
     nested: dict[str, dict[str, list[Item]]] = defaultdict(lambda: defaultdict(list))
     for item in items:
-        found = benchmark_of(cases[item[0]]).groups(cases[item[0]])
-        nested[found[kinds[0]]][found[kinds[1]]].append(item)
+        outer, inner = (belongs[item[0]][kind] for kind in kinds)
+        nested[outer][inner].append(item)
     parts = {
-        outer: mean_of_means([resampler.of(kinds[1], name, members) for name, members in sorted(inner.items())])
+        outer: mean_of_means([resampler.of(kinds[1], name, found) for name, found in sorted(inner.items())])
         for outer, inner in sorted(nested.items())
     }
-    members = {outer: [item for group in inner.values() for item in group] for outer, inner in nested.items()}
+    members = {outer: [item for found in inner.values() for item in found] for outer, inner in nested.items()}
     groups = {outer: _cells(members[outer], columns, drawn) for outer, drawn in parts.items()}
     whole = _cells(items, columns, mean_of_means(list(parts.values())))
     return [
@@ -198,10 +206,13 @@ def grouped(elements: Sequence[Element], cases: Mapping[Element, Case]) -> dict[
         elements: items or case ids.
         cases: the case of each.
     """
+    return _grouped(elements, [benchmark_of(cases[element]).groups(cases[element]) for element in elements])
+
+
+def _grouped(elements: Sequence[Element], belongs: Sequence[Mapping[str, str]]) -> dict[str, dict[str, list[Element]]]:
     found: dict[str, dict[str, list[Element]]] = defaultdict(lambda: defaultdict(list))
-    for element in elements:
-        case = cases[element]
-        for kind, name in benchmark_of(case).groups(case).items():
+    for element, groups in zip(elements, belongs, strict=True):
+        for kind, name in groups.items():
             found[kind][name].append(element)
     return {kind: dict(sorted(by_name.items())) for kind, by_name in sorted(found.items())}
 

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import math
-from collections import Counter
 from collections.abc import Mapping, Sequence
+from typing import get_args
 
 import numpy as np
 from numpy.typing import NDArray
@@ -13,8 +12,13 @@ from bench.aggregation import counted
 from bench.benchmarks import Score
 from bench.questions import YES, right_answers
 from bench.results import Cell, Item, QuestionRate, QuestionResults
-from gnomon.records import Case
+from gnomon.records import Case, Status
 from gnomon.statistics import Estimate, resample_columns
+
+_WORTH = {0.0: Score(0.0), 1.0: Score(1.0)}  # made once: a benchmark has a hundred thousand answers
+_STATUSES: tuple[Status, ...] = get_args(Status)
+_Group = tuple[str, str, NDArray[np.bool_]]
+"""Kind and name of a group, and which rows belong to it."""
 
 
 def right_scores(case: Case, answers: Mapping[str, Score], *, as_no: bool = False) -> dict[str, Score]:
@@ -35,9 +39,9 @@ def right_scores(case: Case, answers: Mapping[str, Score], *, as_no: bool = Fals
         values |= {name: wrong[name] for name in lost}
     right = right_answers(case.questions, values)
     return {
-        question.id: answers[question.id] if (value := right[question.id]) is None else Score(value)
+        question.id: answers[question.id] if (value := right[question.id]) is None else _WORTH[value]
         for question in case.questions
-        if question.id in answers and all(parent in answers for parent in question.depends_on)
+        if question.id in answers and not (question.depends_on and set(question.depends_on) - answers.keys())
     }
 
 
@@ -50,40 +54,53 @@ def question_results(answers: Mapping[Item, Mapping[str, Score]], cases: Mapping
     """
     asked = [(item, question) for item in answers for question in cases[item[0]].questions]
     said = [answers[item].get(question.id) for item, question in asked]
-    right = {item: right_scores(cases[item[0]], found) for item, found in answers.items()}
-    scored = [right[item].get(question.id) for item, question in asked]
+    values, statuses = _numbers(said), _codes(said)
+    expected = np.array([question.expected for _, question in asked], bool)
+    yes = np.where(np.isnan(values), np.nan, values >= YES)
+    right = np.where(np.isnan(values), np.nan, yes == expected)
+    right_statuses = statuses.copy()
+    tied = {
+        item: right_scores(cases[item[0]], found)
+        for item, found in answers.items()
+        if any(question.depends_on for question in cases[item[0]].questions)
+    }
+    rows = [row for row, (item, _) in enumerate(asked) if item in tied]
+    scored = [tied[asked[row][0]].get(asked[row][1].id) for row in rows]
+    right[rows], right_statuses[rows] = _numbers(scored), _codes(scored)
     codes = {case_id: code for code, case_id in enumerate(sorted({item[0] for item in answers}))}
     clusters = np.array([codes[item[0]] for item, _ in asked], np.int64)
-    labels: dict[str, list[str]] = {
-        "dimension": [question.dimension for _, question in asked],
-        "level": [question.level for _, question in asked],
-    }
-    groups = [(kind, name, np.array(found) == name) for kind, found in labels.items() for name in sorted(set(found))]
-    groups.insert(0, ("", "", np.ones(len(asked), bool)))
-    yes, as_expected = np.array([_number(score) for score in said]), np.array([_number(score) for score in scored])
-    columns = [np.where(rows, values, np.nan) for values in (_as_yes(yes), as_expected) for _, _, rows in groups]
+    groups = [
+        ("", "", np.ones(len(asked), bool)),
+        *_groups("dimension", [question.dimension for _, question in asked]),
+        *_groups("level", [question.level for _, question in asked]),
+    ]
+    columns = [np.where(here, found, np.nan) for found in (yes, right) for _, _, here in groups]
     # One table, since columns that have cases in common share their draws.
     estimates = resample_columns(np.stack(columns, axis=1), clusters).estimates()
     return QuestionResults(
-        yes=_rate(said, groups, estimates[: len(groups)]), right=_rate(scored, groups, estimates[len(groups) :])
+        yes=_rate(statuses, groups, estimates[: len(groups)]),
+        right=_rate(right_statuses, groups, estimates[len(groups) :]),
     )
 
 
-def _number(score: Score | None) -> float:
-    return math.nan if score is None or score.value is None else score.value
+def _numbers(scores: Sequence[Score | None]) -> NDArray[np.float64]:
+    return np.array([np.nan if score is None or score.value is None else score.value for score in scores], np.float64)
 
 
-def _as_yes(values: NDArray[np.float64]) -> NDArray[np.float64]:
-    return np.where(np.isnan(values), np.nan, values >= YES)
+def _codes(scores: Sequence[Score | None]) -> NDArray[np.int64]:
+    """Return the place of each status in `_STATUSES`; behind the last one is what is pending."""
+    places = {status: place for place, status in enumerate(_STATUSES)}
+    return np.array([len(places) if score is None else places[score.status] for score in scores], np.int64)
 
 
-def _rate(
-    scores: Sequence[Score | None],
-    groups: Sequence[tuple[str, str, NDArray[np.bool_]]],
-    estimates: Sequence[Estimate | None],
-) -> QuestionRate:
+def _groups(kind: str, names: Sequence[str]) -> list[_Group]:
+    places = {name: place for place, name in enumerate(sorted(set(names)))}
+    found = np.array([places[name] for name in names], np.int64)
+    return [(kind, name, found == place) for name, place in places.items()]
+
+
+def _rate(statuses: NDArray[np.int64], groups: Sequence[_Group], estimates: Sequence[Estimate | None]) -> QuestionRate:
     """Return the cell of all questions, which come first, with those of the groups."""
-    statuses = np.array(["pending" if score is None else score.status for score in scores], np.str_)
     cells = [_cell(statuses[rows], estimate) for (_, _, rows), estimate in zip(groups, estimates, strict=True)]
     by_kind: dict[str, dict[str, Cell]] = {}
     for (kind, name, _), cell in list(zip(groups, cells, strict=True))[1:]:
@@ -91,7 +108,7 @@ def _rate(
     return QuestionRate(**dict(cells[0]), groups=by_kind)
 
 
-def _cell(statuses: NDArray[np.str_], estimate: Estimate | None) -> Cell:
-    names, numbers = np.unique(statuses, return_counts=True)
-    found = Counter(dict(zip(names.tolist(), numbers.tolist(), strict=True)))
-    return counted(found, estimate, n_pending=found.pop("pending", 0))
+def _cell(statuses: NDArray[np.int64], estimate: Estimate | None) -> Cell:
+    *counts, n_pending = np.bincount(statuses, minlength=len(_STATUSES) + 1).tolist()
+    known: dict[str, int] = {status: count for status, count in zip(_STATUSES, counts, strict=True) if count}
+    return counted(known, estimate, n_pending=n_pending)

@@ -16,6 +16,9 @@ Scores = dict[str, dict[Item, Score]]
 """Metric -> item -> score."""
 
 
+Answers = dict[Item, dict[str, Score]]
+"""Item -> question id -> answer, as far as there is one; without items for a judge of metrics."""
+
 Verdicts = Mapping[tuple[str, str], Mapping[Item, Verdict]]
 """The last verdicts, by (judge fingerprint, metric or question id) and item."""
 
@@ -29,6 +32,8 @@ def all_scores(
     cases: Mapping[str, Case],
     judge: JudgeFile,
     scoring: Scoring | None = None,
+    *,
+    given: Answers | None = None,
 ) -> Scores:
     """Return the scores of a judge's metrics, and behind them those that the benchmark derives.
 
@@ -42,6 +47,7 @@ def all_scores(
         judge: whose scores. Questions have different words in each case and are no metrics: what there is of a judge of
             questions is what the benchmark derives from its answers.
         scoring: what scores are made by; the usual by default.
+        given: the judge's :func:`answers`, where they are known already.
     """
     scores: Scores = {
         metric: {
@@ -50,7 +56,7 @@ def all_scores(
         }
         for metric in judge.metrics
     }
-    given = answers(items, verdicts, cases, judge)
+    given = answers(items, verdicts, judge) if given is None else given
     derived: Scores = {}
     for item in items:
         known = given.get(item) or {metric: by_item[item] for metric, by_item in scores.items() if item in by_item}
@@ -72,18 +78,14 @@ def _derived(case: Case, known: Mapping[str, Score], are_answers: bool, scoring:
     return found if is_whole or OVERALL not in found else found | {OVERALL: Score(None, "not_applicable")}
 
 
-def answers(
-    items: Sequence[Item], verdicts: Verdicts, cases: Mapping[str, Case], judge: JudgeFile
-) -> dict[Item, dict[str, Score]]:
-    """Return what a judge answered to the questions of each item's case, as far as it was asked, by question id."""
-    by_question: dict[str, Mapping[Item, Verdict]] = {
-        name: by_item for (fingerprint, name), by_item in verdicts.items() if fingerprint == judge.fingerprint
-    }
-    nothing: Mapping[Item, Verdict] = {}
-    found: dict[Item, dict[str, Score]] = {}
-    for item in items if judge.asks_questions else ():
-        known = ((one.id, by_question.get(one.id, nothing).get(item)) for one in cases[item[0]].questions)
-        found[item] = {name: Score(verdict.value, verdict.status) for name, verdict in known if verdict is not None}
+def answers(items: Sequence[Item], verdicts: Verdicts, judge: JudgeFile) -> Answers:
+    """Return what a judge of questions answered about each item, as far as it was asked, by question id."""
+    found: dict[Item, dict[str, Score]] = {item: {} for item in items} if judge.asks_questions else {}
+    for (fingerprint, name), by_item in verdicts.items():
+        if fingerprint == judge.fingerprint:
+            for item, verdict in by_item.items():
+                if item in found:
+                    found[item][name] = Score(verdict.value, verdict.status)
     return found
 
 
@@ -92,11 +94,11 @@ def scores_of(run: BenchRun, verdicts: Verdicts, judge: JudgeFile) -> Scores:
     return all_scores(run.items, verdicts, run.cases, judge, run.scoring)
 
 
-def questions_of(run: BenchRun, verdicts: Verdicts, judge: JudgeFile) -> QuestionResults | None:
-    """Return what one judge of a run answered, question by question; None for a judge of metrics."""
-    if not judge.asks_questions:
-        return None
-    return question_results(answers(run.items, verdicts, run.cases, judge), run.cases)
+def scores_and_questions(run: BenchRun, verdicts: Verdicts, judge: JudgeFile) -> tuple[Scores, QuestionResults | None]:
+    """Return what :func:`scores_of` does, and what the judge answered question by question; None for one of metrics."""
+    given = answers(run.items, verdicts, judge)
+    scores = all_scores(run.items, verdicts, run.cases, judge, run.scoring, given=given)
+    return scores, question_results(given, run.cases) if judge.asks_questions else None
 
 
 def _by_metric(verdicts: Verdicts, judge: JudgeFile) -> dict[str, Collection[Verdict]]:

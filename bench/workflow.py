@@ -50,7 +50,7 @@ from bench.results import (
     RunComparison,
     count_candidates,
 )
-from bench.scores import Verdicts, prompt_hashes, questions_of, scores_of, served_by
+from bench.scores import Verdicts, prompt_hashes, scores_and_questions, scores_of, served_by
 from bench.selection import select
 from gnomon.datasets import read_cases, resolve, write_records
 from gnomon.errors import UserError
@@ -345,10 +345,11 @@ def _results(run: BenchRun) -> Results:
 
 
 def _judge_result(run: BenchRun, verdicts: Verdicts, entry: JudgeFile) -> JudgeResult:
+    scores, questions = scores_and_questions(run, verdicts, entry)
     return JudgeResult(
         fingerprint=entry.fingerprint,
-        metrics=metric_results(run.items, scores_of(run, verdicts, entry), run.cases),
-        questions=questions_of(run, verdicts, entry),
+        metrics=metric_results(run.items, scores, run.cases),
+        questions=questions,
         served_by=served_by(verdicts, entry),
         prompt_hashes=prompt_hashes(verdicts, entry),
     )

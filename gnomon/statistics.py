@@ -29,6 +29,8 @@ from scipy.stats import binomtest
 
 DRAWS_AT_ONCE = 2_000_000  # bounds the memory of the resampling at some 50 MB, for any number of clusters
 
+_DRAWS_IN_CACHE = 100_000  # means need little beside them; twice as fast as in the memory
+
 WeightedStatistic = Callable[[NDArray[np.float64]], NDArray[np.float64]]
 """From how often each value counts [resamples, n] to the statistic [resamples], NaN where it is undefined."""
 
@@ -345,7 +347,7 @@ def _resampled_means(
 ) -> NDArray[np.float64]:
     """Return the means [num_resamples, columns] of resamples, from the clusters' sums and sizes [clusters, columns]."""
     num_clusters = len(sums)
-    rows = max(1, DRAWS_AT_ONCE // num_clusters)
+    rows = max(1, _DRAWS_IN_CACHE // num_clusters)
     means = []
     for start in range(0, num_resamples, rows):
         size = min(rows, num_resamples - start)

@@ -65,9 +65,9 @@ def derive_from_answers(case: Case, answers: Mapping[str, Score]) -> dict[str, S
 def _share(questions: list[str], answers: Mapping[str, Score]) -> Score | None:
     if not questions:
         return NOT_APPLICABLE
-    if any(question not in answers for question in questions):
+    given = [score for question in questions if (score := answers.get(question)) is not None]
+    if len(given) < len(questions):
         return None
-    given = [answers[question] for question in questions]
     values = [score.value for score in given if score.value is not None]
     return Score(fmean(values)) if values else given[0]
 

@@ -93,7 +93,7 @@ def test_dsgs_correlations_come_out_of_the_checklist_engine(
         items = [(item, 0) for item in cases]
         of_model = all_scores(items, verdicts, cases, JUDGE)["following"]
         scores |= {(model, item): score for (item, _), score in of_model.items()}
-        counted = question_results(answers(items, verdicts, cases, JUDGE), cases)
+        counted = question_results(answers(items, verdicts, JUDGE), cases)
         assert counted.yes.n_scored == counted.yes.n_total == sum(map(len, here.values()))
         assert counted.yes.value == pytest.approx(
             sum(row["answer"] == "yes" for found in here.values() for row in found) / counted.yes.n_total

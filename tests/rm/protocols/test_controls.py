@@ -72,6 +72,6 @@ def test_without_pictures_instruction_and_question_are_all_that_is_shown(
         assert question in words
         assert instruction in words
         assert "{" not in words.replace('{"reason"', "")
-    seeing = [ChecklistJudge(vlm, language=language), YesNoJudge(vlm, language=language)]
+    seeing = [kind(vlm, language=language) for kind in kinds]
     assert not {judge.fingerprint for judge in judges} & {judge.fingerprint for judge in seeing}
     assert all("text only" in judge.name for judge in judges)
