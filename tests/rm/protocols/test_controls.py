@@ -58,10 +58,8 @@ def test_without_pictures_instruction_and_question_are_all_that_is_shown(
 ) -> None:
     likely = ChoiceScores({text: math.log(0.1) for text in (*YES[language], *NO[language])})
     vlm = listed([Reply('{"answer": "Y"}')], [likely])
-    judges: list[Any] = [
-        ChecklistJudge(vlm, look=False, language=language),
-        YesNoJudge(vlm, look=False, language=language),
-    ]
+    kinds: list[Any] = [ChecklistJudge, YesNoJudge]
+    judges = [kind(vlm, look=False, language=language) for kind in kinds]
     verdicts = [verdict for judge in judges for verdict in judge.judge([ask("broken")])]
     assert [verdict.value for verdict in verdicts] == [1.0, 0.5]
     assert [verdict.image_hashes for verdict in verdicts] == [[], []]
