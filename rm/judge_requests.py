@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from PIL.Image import Image
@@ -16,16 +16,16 @@ GENERATOR = "in-memory"
 
 def write_requests(
     folder: Path,
-    metrics: Sequence[str],
+    asked: Callable[[Case], Sequence[str]],
     cases: Sequence[Case],
     references: Sequence[list[Image]],
     images: Sequence[Image],
 ) -> list[JudgeRequest]:
-    """Write pictures and return one request for each of them and each metric, metric by metric, in order of rows.
+    """Write pictures and return the requests about each, in order of rows.
 
     Args:
         folder: where the pictures are written.
-        metrics: what is asked about each picture.
+        asked: what is asked about a picture of a case: metrics, or ids of the case's questions.
         cases: the case of each picture.
         references: the pictures that each case refers to; those that are one object are written once.
         images: the pictures to judge.
@@ -44,6 +44,6 @@ def write_requests(
         moved = [reference.model_copy(update={"path": write(picture)}) for picture, reference in named]
         path = write(image)
         candidate = Candidate(case_id=case.id, generator=GENERATOR, seed=row, path=path)
-        asked = case.model_copy(update={"references": moved})
-        requests += [JudgeRequest(asked, folder, candidate, folder / path, metric) for metric in metrics]
+        shown = case.model_copy(update={"references": moved})
+        requests += [JudgeRequest(shown, folder, candidate, folder / path, metric) for metric in asked(case)]
     return requests

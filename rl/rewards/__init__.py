@@ -16,6 +16,7 @@ from rl.rewards.base import (
     reward_name,
     weighted_sum,
 )
+from rl.rewards.checklist import ChecklistReward
 from rl.rewards.combined import CombinedReward
 from rl.rewards.function import CallableReward
 from rl.rewards.judged import JudgeReward
@@ -25,6 +26,7 @@ from rl.rewards.service import ServiceReward
 __all__ = [
     "RESERVED_METRICS",
     "CallableReward",
+    "ChecklistReward",
     "CombinedReward",
     "JudgeReward",
     "Reward",

@@ -14,7 +14,7 @@ from gnomon.errors import UserError
 from gnomon.hashing import stable_hash
 from gnomon.records import Case, Verdict
 from rl.rewards.base import RewardOutput, checked_weights, weighted_sum
-from rm.judge import Judge, JudgeRequest
+from rm.judge import Judge, JudgeRequest, asks_questions
 from rm.judge_requests import write_requests
 
 
@@ -33,10 +33,15 @@ class JudgeReward:
             weights: weight of each metric in the total; 0 asks only to log it. Default: 1 for each of its metrics.
 
         Raises:
-            UserError: when the judge has no such metric.
+            UserError: when the judge has no such metric, or answers the questions of cases in place of metrics.
         """
         self.judge = judge
         self.name = f"the judge {judge.name}"
+        if asks_questions(judge):
+            raise UserError(
+                f"expected a judge with metrics of its own, {self.name} answers the questions of each case; use "
+                "rl.rewards.ChecklistReward with it"
+            )
         self.weights = checked_weights(weights, default=dict.fromkeys(judge.metrics, 1.0), owner=self.name)
         unknown = sorted(set(self.weights) - set(judge.metrics))
         if unknown:
@@ -59,9 +64,9 @@ class JudgeReward:
             UserError: when the verdicts are not one per request, in the requests' order.
         """
         with tempfile.TemporaryDirectory(prefix="gnomon-judge-") as folder:
-            requests = write_requests(Path(folder), tuple(self.weights), cases, references, images)
+            requests = write_requests(Path(folder), lambda _: tuple(self.weights), cases, references, images)
             verdicts = self.judge.judge(requests)
-        _check_order(self.name, requests, verdicts)
+        check_order(self.name, requests, verdicts)
         values = torch.full((len(self.weights), len(images)), torch.nan, dtype=torch.float64)
         reasons: dict[int, str] = {}
         for place, verdict in enumerate(verdicts):
@@ -76,7 +81,17 @@ class JudgeReward:
         return RewardOutput(weighted_sum(breakdown, self.weights), breakdown, failed, reasons)
 
 
-def _check_order(name: str, requests: Sequence[JudgeRequest], verdicts: Sequence[Verdict]) -> None:
+def check_order(name: str, requests: Sequence[JudgeRequest], verdicts: Sequence[Verdict]) -> None:
+    """Make sure that a judge answered what it was asked, in that order.
+
+    Args:
+        name: of the judge, for the message.
+        requests: what was asked.
+        verdicts: what was answered.
+
+    Raises:
+        UserError: where an answer is about something else, or their number differs.
+    """
     asked = [(request.case.id, request.candidate.seed, request.metric) for request in requests]
     answered = [(verdict.case_id, verdict.seed, verdict.metric) for verdict in verdicts]
     if asked != answered:

@@ -113,7 +113,7 @@ class JudgeScorer:
 
 def _requests(folder: Path, picture: Picture, wanted: tuple[str, ...]) -> list[JudgeRequest]:
     case = Case(id=folder.name, benchmark="service", task="edit", instruction=Text(en=picture.instruction or " "))
-    return write_requests(folder, wanted, [case], [list(picture.references)], [picture.candidate])
+    return write_requests(folder, lambda _: wanted, [case], [list(picture.references)], [picture.candidate])
 
 
 def _outcome(verdicts: Sequence[Verdict]) -> Outcome:
