@@ -92,7 +92,10 @@ class GenerateFile(BaseModel):
 
 
 class JudgeFile(BaseModel):
-    """`judge_<name>.json`: one judge that was run on this folder; one of questions has no metrics of its own."""
+    """`judge_<name>.json`: one judge that was run on this folder.
+
+    One of questions has no metrics of its own. One that does not look is a control: a yardstick, and no opinion.
+    """
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
@@ -101,6 +104,7 @@ class JudgeFile(BaseModel):
     fingerprint: str
     metrics: list[str]
     asks_questions: bool = False
+    looks: bool = True
 
 
 def last_look(run: Path) -> int:

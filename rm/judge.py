@@ -50,7 +50,8 @@ class Judge(Protocol):
 
     A judge that may be asked by several threads at once also has `max_concurrency`, the number of questions that its
     model can work on at once; without it, that is 1. A judge that is asked the questions of each case in place of
-    metrics of its own says so by `asks_questions`.
+    metrics of its own says so by `asks_questions`; one that opens no picture, and is a yardstick for others, says so by
+    `looks`, which is False there.
     """
 
     name: str
@@ -67,6 +68,11 @@ class Judge(Protocol):
 def asks_questions(judge: Judge) -> bool:
     """Tell whether a judge is asked the questions of each case, by their ids, in place of metrics of its own."""
     return bool(getattr(judge, "asks_questions", False))
+
+
+def looks(judge: Judge) -> bool:
+    """Tell whether a judge opens the pictures that it answers about; one that does not is a control."""
+    return bool(getattr(judge, "looks", True))
 
 
 def asked_about(judge: Judge, case: Case) -> tuple[str, ...]:

@@ -115,6 +115,11 @@ class ChecklistJudge:
         self.name, self.batch_size = name or f"checklist{self.form.note} ({vlm.name})", batch_size
 
     @property
+    def looks(self) -> bool:
+        """Whether the pictures are shown."""
+        return self.form.look
+
+    @property
     def max_concurrency(self) -> int:
         """How many questions the model can work on at once."""
         return self.vlm.max_concurrency

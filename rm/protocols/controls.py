@@ -29,6 +29,7 @@ class ConstantJudge:
     """
 
     asks_questions = True
+    looks = False
     metrics: tuple[str, ...] = ()
 
     def __init__(self, answer: Literal["yes", "no"] = "yes", *, name: str | None = None) -> None:

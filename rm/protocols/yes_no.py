@@ -55,6 +55,11 @@ class YesNoJudge:
         self.name, self.batch_size = name or f"yes or no{self.form.note} ({vlm.name})", batch_size
 
     @property
+    def looks(self) -> bool:
+        """Whether the pictures are shown."""
+        return self.form.look
+
+    @property
     def max_concurrency(self) -> int:
         """How many questions the model can work on at once."""
         return self.vlm.max_concurrency
