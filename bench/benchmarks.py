@@ -88,6 +88,7 @@ class Benchmark:
         dimensions: the metrics that the overall score is made of, where one that does not apply is left out of it.
         final: two kinds of groups, the outer first, by which the benchmark makes its one number: means over the items
             of each inner group, their mean in each outer group, and the mean of those.
+        shown_times: what pages multiply the benchmark's metrics by, such as 100 for shares; files keep them as is.
         check: says what is wrong with a case beyond what any dataset asks for.
     """
 
@@ -103,6 +104,7 @@ class Benchmark:
     derive_from_answers: Callable[[Case, Mapping[str, Score]], dict[str, Score]] = _no_scores
     dimensions: tuple[str, ...] = ()
     final: tuple[str, str] | None = None
+    shown_times: int = 1
     check: Callable[[Case], Iterable[str]] = _nothing_wrong
 
 

@@ -122,5 +122,6 @@ MDMR_BENCH = Benchmark(
     applies=applies,
     dimensions=tuple(WEIGHTS),
     final=("family", "subtask"),
+    shown_times=100,
     check=problems,
 )

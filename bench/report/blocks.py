@@ -22,7 +22,15 @@ class Measured:
     notes: Sequence[str] = ()
 
 
-Cell = str | int | float | Estimate | Measured | None
+@dataclass(frozen=True)
+class Noted:
+    """A text with quieter lines below it, such as an answer with its reason."""
+
+    text: str
+    notes: Sequence[str] = ()
+
+
+Cell = str | Noted | int | float | Estimate | Measured | None
 
 
 @dataclass(frozen=True)
@@ -98,12 +106,16 @@ class Detail:
 
 @dataclass(frozen=True)
 class GalleryRow:
-    """One case: its instruction, its groups of pictures from left to right, and long texts below them."""
+    """One case: its instruction, its groups of pictures from left to right, and tables and long texts below them.
+
+    A table is folded under its caption until a reader opens it.
+    """
 
     instruction: str
     groups: Sequence[PictureGroup]
     note: str = ""
     details: Sequence[Detail] = ()
+    tables: Sequence[Table] = ()
 
 
 @dataclass(frozen=True)

@@ -12,6 +12,7 @@ from bench.report.plots import Bar, plot_bars, plot_radar
 from bench.results import Cell, Item, MetricResult
 from bench.text import missing_texts, repeats_texts
 from gnomon.records import Candidate, Verdict
+from gnomon.statistics import Estimate
 from rm.evaluation_text import served_texts
 
 INTERVAL_NOTE = (
@@ -26,13 +27,15 @@ Verdicts = Mapping[tuple[str, str], Mapping[Item, Verdict]]
 
 
 def metric_tile(metric: str, result: MetricResult) -> Tile:
-    """Return a metric's value over all cases, with its interval, coverage and repeats."""
+    """Return a metric's value, the benchmark's own number where it has one, with interval, coverage and repeats."""
     coverage = f"{result.n_scored} of {result.n_total}"
-    if result.estimate is None:
+    shown = result.headline.estimate
+    if result.estimate is None or shown is None:
         return Tile(metric, NOTHING, f"{coverage} scored")
     label = f"{metric} (partial)" if result.is_partial else metric
-    detail = "; ".join([f"{interval(result.estimate)}, n = {coverage}", *repeats_texts(result)])
-    return Tile(label, number(result.estimate.value), detail)
+    over_items = [f"{number(result.estimate.value)} over all items"] if result.final is not None else []
+    detail = "; ".join([f"{interval(shown)}, n = {coverage}", *over_items, *repeats_texts(result)])
+    return Tile(label, number(shown.value), detail)
 
 
 def judge_lead(text: str, served_by: Mapping[str, int]) -> str:
@@ -58,15 +61,28 @@ def metric_table(name: str, metrics: Mapping[str, MetricResult]) -> Table:
     notes = [INTERVAL_NOTE]
     for metric, result in metrics.items():
         whole = "all (partial)" if result.is_partial else "all"
+        rows += [[metric, name, estimate, *[None] * 6] for name, estimate in _final_rows(result)]
         for group, cell in [(whole, result), *named(result.groups)]:
             failed = ", ".join(f"{count} {status}" for status, count in cell.failed.items())
             counts = [cell.n_total, cell.n_scored, cell.n_failed]
             rows.append([metric, group, cell.estimate, *counts, failed or None, cell.n_na, cell.n_pending])
-        several = [kind for kind, by_name in result.groups.items() if len(by_name) > 1]
+        several = [kind for kind, by_name in result.groups.items() if len(by_name) > 1 and result.final is None]
         rows += [[metric, f"mean of every {kind}'s mean", result.macro_estimate(kind), *[None] * 6] for kind in several]
         notes += [f"{metric}: {text}." for text in (*missing_texts(result), *repeats_texts(result))]
+    if any(result.final is not None for result in metrics.values()):
+        notes.append("A final score has no interval where one of its groups has scores of fewer than two cases.")
     columns = ["metric", "cases", "mean", "n", "scored", "failed", "failures", "not applicable", "pending"]
     return Table(f"Every metric of {name}, over all cases and by group", columns, rows, "\n".join(notes))
+
+
+def _final_rows(result: MetricResult) -> list[tuple[str, Estimate | None]]:
+    """Return the benchmark's own number and what it is the mean of; nothing where it has none."""
+    if result.final is None:
+        return []
+    outer, inner = result.final.kinds
+    groups = result.final.groups.items()
+    of_groups = [(f"{outer} {name}: mean of its {inner} means", one.estimate) for name, one in groups]
+    return [(f"final: mean over every {outer}", result.final.estimate), *of_groups]
 
 
 def named(groups: Mapping[str, Mapping[str, Part]]) -> list[tuple[str, Part]]:
@@ -106,12 +122,14 @@ def radar_figures(metric: str, kind: str, series: Mapping[str, Mapping[str, floa
     return [Figure(plot_radar(spokes, lines, title=metric), f"{metric} by {kind}, from zero at the centre.")]
 
 
-def failure_rows(candidates: list[Candidate], judges: Mapping[str, list[Verdict]]) -> Iterator[list[TableCell]]:
+def failure_rows(
+    candidates: list[Candidate], judges: Mapping[str, Mapping[str, list[Verdict]]]
+) -> Iterator[list[TableCell]]:
     """Yield a row for every kind of failure of candidates, and of each judge's metrics: how often, and one example.
 
     Args:
         candidates: of the run.
-        judges: the verdicts of each judge.
+        judges: the verdicts of each judge by metric.
     """
     failed = [
         (made.status, made.case_id, made.sampling.get("reason"))
@@ -120,11 +138,11 @@ def failure_rows(candidates: list[Candidate], judges: Mapping[str, list[Verdict]
     ]
     yield from _by_status("candidates", failed)
     for name, verdicts in judges.items():
-        for metric in dict.fromkeys(verdict.metric for verdict in verdicts):
+        for metric, given in verdicts.items():
             of_metric = [
                 (verdict.status, verdict.case_id, verdict.rationale)
-                for verdict in verdicts
-                if verdict.metric == metric and verdict.status not in NO_FAILURES
+                for verdict in given
+                if verdict.status not in NO_FAILURES
             ]
             yield from _by_status(f"{name}, {metric}", of_metric)
 

@@ -58,9 +58,7 @@ class Report:
 
     def add_table(self, table: Table) -> Report:
         """Add a table."""
-        numeric = [is_numeric_column([row[column] for row in table.rows]) for column in range(len(table.columns))]
-        shown: list[list[Shown]] = [[show(cell) for cell in row] for row in table.rows]
-        return self._add("table", {"table": table, "numeric": numeric, "rows": shown})
+        return self._add("table", table)
 
     def add_figures(self, figures: Sequence[Figure], *, fold: str = "") -> Report:
         """Add figures, side by side where there is room; with `fold`, under that title until a reader opens it."""
@@ -79,7 +77,9 @@ class Report:
             trim_blocks=True,
             lstrip_blocks=True,
         )
-        environment.filters.update(thumbnail=thumbnail, score=show_score, breakable=_breakable, drawing=Markup)
+        environment.filters.update(
+            thumbnail=thumbnail, score=show_score, breakable=_breakable, drawing=Markup, laid_out=_laid_out
+        )
         return environment.get_template("report.html").render(report=self)
 
     def write(self, path: str | Path) -> Path:
@@ -96,6 +96,19 @@ class Report:
             raise ValueError(f"expected add_section(title) before the first block, got a block of {kind}")
         self.sections[-1].blocks.append(_Block(kind, content))
         return self
+
+
+@dataclass(frozen=True)
+class _LaidOut:
+    """A table's cells as texts, and which of its columns are aligned as numbers."""
+
+    numeric: list[bool]
+    rows: list[list[Shown]]
+
+
+def _laid_out(table: Table) -> _LaidOut:
+    numeric = [is_numeric_column([row[column] for row in table.rows]) for column in range(len(table.columns))]
+    return _LaidOut(numeric, [[show(cell) for cell in row] for row in table.rows])
 
 
 def _breakable(text: str) -> Markup:

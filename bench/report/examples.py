@@ -7,13 +7,16 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from bench.folder import BenchRun, JudgeFile
-from bench.report.blocks import Detail, GalleryRow, Picture, PictureGroup
+from bench.report.blocks import Detail, GalleryRow, Picture, PictureGroup, Table
 from bench.report.cells import Verdicts
+from bench.report.checklists import checklist_table, cut
+from bench.results import Item
 from bench.scores import Scores, scores_of
 from gnomon.datasets import resolve
 from gnomon.records import Candidate, Case, Verdict
 
-LONGEST_RATIONALE = 2000  # characters; the whole one is in samples.jsonl
+QUESTIONS = "questions"
+"""What the verdicts of a judge of questions are called together."""
 
 
 @dataclass(frozen=True)
@@ -50,13 +53,20 @@ class JudgedRun:
         """Return what a metric is called beside a picture: with its judge where there are several."""
         return metric if len(self.judges) == 1 else f"{judge} {metric}"
 
-    def verdicts_of(self, judge: JudgeFile) -> list[Verdict]:
-        """Return the verdicts of one judge, metric by metric."""
-        return [
-            verdict
-            for metric in judge.metrics
-            for verdict in self.verdicts.get((judge.fingerprint, metric), {}).values()
-        ]
+    def verdicts_of(self, judge: JudgeFile) -> dict[str, list[Verdict]]:
+        """Return the verdicts of one judge by metric; those of a judge of questions together: cases have their own."""
+        by_metric = {
+            metric: list(by_item.values())
+            for (fingerprint, metric), by_item in self.verdicts.items()
+            if fingerprint == judge.fingerprint
+        }
+        if judge.asks_questions:
+            return {QUESTIONS: [verdict for found in by_metric.values() for verdict in found]}
+        return {metric: by_metric[metric] for metric in judge.metrics if metric in by_metric}
+
+    def answer(self, judge: JudgeFile, item: Item, question: str) -> Verdict | None:
+        """Return what a judge of questions said to one of them about a picture; None where it was not asked yet."""
+        return self.verdicts.get((judge.fingerprint, question), {}).get(item)
 
 
 def labels(runs: Sequence[BenchRun]) -> list[str]:
@@ -98,14 +108,29 @@ def gallery_rows(runs: Sequence[JudgedRun], case_ids: Sequence[str]) -> list[Gal
         case = next(judged.run.cases[case_id] for judged in runs if case_id in judged.run.cases)
         groups = [_references(runs[0].run, case)] if case.references else []
         details: list[Detail] = []
+        tables: list[Table] = []
         for judged in runs:
             made = judged.candidates.get(case_id, [])
             groups.append(PictureGroup(judged.label, [_picture(judged, candidate) for candidate in made]))
             texts = {name: text for candidate in made for name, text in _rationales(judged, candidate).items()}
             if texts:
                 details.append(Detail(f"Reasons, {judged.label}", texts))
-        rows.append(GalleryRow(instruction(case), groups, f"{case.task}, case {case.id}", details))
+            tables += [table for candidate in made for table in checklist_tables(judged, case, candidate)]
+        rows.append(GalleryRow(instruction(case), groups, f"{case.task}, case {case.id}", details, tables))
     return rows
+
+
+def checklist_tables(judged: JudgedRun, case: Case, candidate: Candidate) -> list[Table]:
+    """Return what each judge of questions said about a candidate."""
+    item = candidate.case_id, candidate.seed
+    tables = []
+    for judge in judged.judges:
+        if judge.asks_questions and case.questions:
+            found = {question.id: judged.answer(judge, item, question.id) for question in case.questions}
+            given = {name: verdict for name, verdict in found.items() if verdict is not None}
+            about = f"Checklist by {judge.name}, {judged.label}, seed {candidate.seed}"
+            tables.append(checklist_table(case, given, about))
+    return tables
 
 
 def instruction(case: Case) -> str:
@@ -133,7 +158,7 @@ def rationales_of_candidate(judged: JudgedRun, candidate: Candidate) -> dict[str
         for metric in judge.metrics:
             verdict = judged.verdicts.get((judge.fingerprint, metric), {}).get(item)
             if verdict is not None and verdict.rationale and verdict.status != "not_applicable":
-                found[judged.column(judge.name, metric)] = _cut(verdict.rationale)
+                found[judged.column(judge.name, metric)] = cut(verdict.rationale)
     return found
 
 
@@ -142,13 +167,14 @@ def _rationales(judged: JudgedRun, candidate: Candidate) -> dict[str, str]:
     return {f"{name}, seed {candidate.seed}": text for name, text in found.items()}
 
 
-def _cut(text: str) -> str:
-    return text if len(text) <= LONGEST_RATIONALE else text[:LONGEST_RATIONALE] + " … (cut)"
-
-
 def _references(run: BenchRun, case: Case) -> PictureGroup:
+    several = len(case.references) > 1  # questions name them by number
     pictures = [
-        Picture(resolve(run.root, reference.path), reference.name or reference.role) for reference in case.references
+        Picture(
+            resolve(run.root, reference.path),
+            f"{number}: {reference.name or reference.role}" if several else reference.name or reference.role,
+        )
+        for number, reference in enumerate(case.references, start=1)
     ]
     return PictureGroup("given", pictures)
 

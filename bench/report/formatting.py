@@ -1,15 +1,15 @@
-"""How numbers are written in a report: three decimals, a real minus sign, a dash where there is nothing."""
+"""How numbers are written in a report: three decimals, two from ten on, a real minus sign, a dash for nothing."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from bench.report.blocks import Cell, Measured
+from bench.report.blocks import Cell, Measured, Noted
 from gnomon.statistics import Estimate
 
 NOTHING = "–"
-DECIMALS = 3
+DECIMALS, DECIMALS_FROM_TEN = 3, 2
 
 
 @dataclass(frozen=True)
@@ -21,8 +21,9 @@ class Shown:
 
 
 def number(value: float) -> str:
-    """Return `value` with three decimals, whole numbers of type int without."""
-    text = str(value) if isinstance(value, int) else f"{value:.{DECIMALS}f}"
+    """Return `value` with three decimals, from ten on with two, whole numbers of type int without."""
+    decimals = DECIMALS if abs(value) < 10 else DECIMALS_FROM_TEN
+    text = str(value) if isinstance(value, int) else f"{value:.{decimals}f}"
     return text.replace("-", "\N{MINUS SIGN}")
 
 
@@ -42,6 +43,8 @@ def show(cell: Cell) -> Shown:
     if isinstance(cell, Measured):
         whole = show(cell.estimate)
         return Shown(whole.text, (*whole.details, *cell.notes))
+    if isinstance(cell, Noted):
+        return Shown(cell.text, tuple(cell.notes))
     return Shown(cell if isinstance(cell, str) else number(cell))
 
 
@@ -52,4 +55,4 @@ def show_score(value: float | str | None) -> str:
 
 def is_numeric_column(cells: Sequence[Cell]) -> bool:
     """Return whether a column holds numbers only (and dashes), so that it is aligned to the right."""
-    return any(cell is not None for cell in cells) and not any(isinstance(cell, str) for cell in cells)
+    return any(cell is not None for cell in cells) and not any(isinstance(cell, str | Noted) for cell in cells)

@@ -7,13 +7,18 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from bench.benchmarks import Benchmark
 from bench.comparable import refuse_unlike
 from bench.folder import REPORT, BenchRun, JudgeFile
 from bench.report.blocks import Cell as TableCell
 from bench.report.blocks import Figure, Gallery, Table
 from bench.report.cells import INTERVAL_NOTE, failure_rows, judge_lead, measured, radar_figures
+from bench.report.controls import control_table
+from bench.report.diagnosis import dimension_heat_map, dimension_radar
+from bench.report.display import Display, scoring_notes
 from bench.report.document import Report
 from bench.report.examples import JudgedRun, best_and_worst, gallery_rows, labels
+from bench.report.failed_questions import failed_question_tables
 from bench.report.formatting import number
 from bench.report.languages import GAP, caption_of, gap_tables, language_pairs, languages_of
 from bench.report.orders import order_tables
@@ -33,8 +38,12 @@ class _Row:
 
     judged: JudgedRun
     judge: JudgeFile
-    result: JudgeResult
+    results: Mapping[str, JudgeResult]
     num_missing_cases: int
+
+    @property
+    def result(self) -> JudgeResult:
+        return self.results[self.judge.name]
 
     def cell(self, metric: str) -> MetricResult | None:
         return self.result.metrics.get(metric)
@@ -76,9 +85,13 @@ def leaderboard_page(
     num_examples: int = 12,
 ) -> Report:
     """Return the page over several runs; `results` are theirs, in their order."""
-    judged = [JudgedRun.read(run, label) for run, label in zip(runs, labels(runs), strict=True)]
+    display = Display(case for run in runs for case in run.cases.values())
+    results = [display.results(result) for result in results]
+    judged = [display.run(JudgedRun.read(run, label)) for run, label in zip(runs, labels(runs), strict=True)]
     benchmarks = ", ".join(sorted({name for result in results for name in result.benchmarks}))
-    report = Report(f"{len(runs)} runs on {benchmarks}", lead=f"The same dataset, {results[0].dataset[:12]}, by each.")
+    lead = [f"The same dataset, {results[0].dataset[:12]}, by each.", display.note]
+    lead += scoring_notes(results[0].scoring)
+    report = Report(f"{len(runs)} runs on {benchmarks}", lead=" ".join(filter(None, lead)))
     all_cases = {case_id for run in runs for case_id in run.cases}
     names = dict.fromkeys(judge.name for one in judged for judge in one.judges)
     known = {metric for result in results for judge in result.judges.values() for metric in judge.metrics}
@@ -88,14 +101,14 @@ def leaderboard_page(
             _Row(
                 one,
                 judge,
-                result.judges[name],
+                result.judges,
                 max(len(all_cases), result.num_cases_of_dataset or 0) - result.num_cases,
             )
             for one, result in zip(judged, results, strict=True)
             for judge in one.judges
             if judge.name == name
         ]
-        _add_judge(report, name, rows, metrics, num_examples)
+        _add_judge(report, name, rows, metrics, num_examples, display)
     _add_orders(report, judged, list(names), metrics)
     _add_failures(report, judged)
     return report
@@ -108,7 +121,12 @@ def _refuse_unknown(metrics: Iterable[str], known: set[str]) -> None:
 
 
 def _add_judge(
-    report: Report, name: str, rows: Sequence[_Row], metrics: Sequence[str] | None, num_examples: int
+    report: Report,
+    name: str,
+    rows: Sequence[_Row],
+    metrics: Sequence[str] | None,
+    num_examples: int,
+    display: Display,
 ) -> None:
     """Add what one judge says about all runs that it judged."""
     found = list(dict.fromkeys(metric for row in rows for metric in row.result.metrics))
@@ -130,15 +148,39 @@ def _add_judge(
         of_language = [row for row in ordered if row.judged.run.config.language == language]
         which = caption_of(language, languages)
         report.add_table(_overall_table(name, of_language, shown, which))
+        if (table := _final_table(headline, of_language, which)) is not None:
+            report.add_table(table)
         for kind in kinds:
             report.add_table(_group_table(headline, kind, of_language, which))
+    if display.benchmark is not None:
+        _add_diagnosis(report, ordered, display.benchmark)
     tall = [kind for kind in kinds if max(len(row.groups(headline, kind)) for row in ordered) > MAX_OPEN_GROUPS]
     report.add_figures([one for kind in kinds if kind not in tall for one in _group_figures(headline, kind, ordered)])
     for kind in tall:
         report.add_figures(_group_figures(headline, kind, ordered), fold=f"Drawing of {headline} by {kind}")
+    if rows[0].judge.asks_questions:
+        _add_questions(report, name, ordered, display)
     _add_gap(report, name, ordered, shown)
     if num_examples:
         _add_examples(report, name, ordered, headline, num_examples)
+
+
+def _add_diagnosis(report: Report, rows: Sequence[_Row], benchmark: Benchmark) -> None:
+    """Add a radar of each run over the benchmark's dimensions, and its heat map; those of many runs are folded."""
+    labelled = [(row.judged.label, row.result.metrics) for row in rows]
+    radars = [one for label, metrics in labelled for one in dimension_radar(label, metrics, benchmark)]
+    heat_maps = [one for label, metrics in labelled for one in dimension_heat_map(label, metrics, benchmark)]
+    many = len(rows) > MAX_SERIES
+    report.add_figures(radars, fold="Radar of each run by dimension" if many else "")
+    report.add_figures(heat_maps, fold="Heat map of each run" if many else "")
+
+
+def _add_questions(report: Report, name: str, rows: Sequence[_Row], display: Display) -> None:
+    """Add what judges reach that do not look, and which questions are failed most often."""
+    runs = [row.judged for row in rows]
+    beside = control_table(name, runs, [row.results for row in rows], display)
+    for table in [*([] if beside is None else [beside]), *failed_question_tables(runs, rows[0].judge, display.times)]:
+        report.add_table(table)
 
 
 def _headline(judge: JudgeFile, found: Sequence[str], metrics: Sequence[str] | None) -> str | None:
@@ -185,9 +227,10 @@ def _is_partial(row: _Row, metric: str) -> bool:
 def _rank(row: _Row, metric: str) -> tuple[bool, bool, float, str]:
     """Order runs: with a value before those without, whole before partial, better before worse, then by name."""
     cell = row.cell(metric)
-    if cell is None or cell.value is None:
+    value = None if cell is None else cell.headline.value
+    if cell is None or value is None:
         return True, True, 0.0, row.judged.label
-    better = -cell.value if cell.higher_is_better else cell.value
+    better = -value if cell.higher_is_better else value
     return False, _is_partial(row, metric), better, row.judged.label
 
 
@@ -198,14 +241,33 @@ def _overall_table(name: str, rows: Sequence[_Row], metrics: Sequence[str], whic
         for metric in metrics:
             cell = row.cell(metric)
             notes = () if cell is None else (*_repeats_notes(cell), *_partial_notes(row, metric))
-            cells.append(None if cell is None else measured(cell, notes=notes))
+            cells.append(None if cell is None else measured(cell.headline, notes=notes))
         shown.append([row.judged.label, *cells])
     note = (
         f"{INTERVAL_NOTE} Intervals of two runs say little about their difference: `gnomon bench compare` pairs them "
         "by case. A partial mean lacks a group, cases or verdicts that others have, and is not to be compared with "
         "whole ones. A dash is what was not measured; ± is the sample standard deviation of the means of the seeds."
     )
-    return Table(f"Means over all cases, judged by {name}{which}", ["run", *metrics], shown, note)
+    finals = {cell.final.kinds for row in rows for metric in metrics if (cell := row.cell(metric)) and cell.final}
+    means = [f"the mean over every {outer} of its {inner} means" for outer, inner in sorted(finals)]
+    caption = f"Final scores: {means[0]}" if means else "Means over all cases"
+    return Table(f"{caption}, judged by {name}{which}", ["run", *metrics], shown, note)
+
+
+def _final_table(metric: str, rows: Sequence[_Row], which: str) -> Table | None:
+    """Return the groups that the benchmark's own number is the mean of; None where it has none."""
+    finals = [None if (cell := row.cell(metric)) is None else cell.final for row in rows]
+    names = sorted({name for final in finals if final is not None for name in final.groups})
+    if not names:
+        return None
+    outer, inner = next(final.kinds for final in finals if final is not None)
+    shown: list[list[TableCell]] = []
+    for row, final in zip(rows, finals, strict=True):
+        groups = {} if final is None else final.groups
+        cells = [measured(groups[name]) if name in groups else None for name in names]
+        shown.append([row.judged.label, *cells, None if final is None else final.estimate])
+    note = "A dash is what was not measured; it is no zero."
+    return Table(f"{metric} by {outer}, the mean of its {inner} means{which}", ["run", *names, "final"], shown, note)
 
 
 def _repeats_notes(cell: MetricResult) -> list[str]:

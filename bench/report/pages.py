@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from pathlib import Path
 
+from bench.benchmarks import Benchmark
 from bench.folder import REPORT, BenchRun, JudgeFile
 from bench.report.blocks import Cell as TableCell
 from bench.report.blocks import Figure, Gallery, Table, Tile, Tone
@@ -18,8 +19,12 @@ from bench.report.cells import (
     metric_tile,
     named,
 )
+from bench.report.controls import control_table
+from bench.report.diagnosis import dimension_heat_map, dimension_radar
+from bench.report.display import Display, scoring_notes
 from bench.report.document import Report
 from bench.report.examples import JudgedRun, best_and_worst, evenly_spread, gallery_rows, labels
+from bench.report.failed_questions import failed_question_tables
 from bench.report.formatting import NOTHING, interval, number
 from bench.report.plots import Bar, plot_bars
 from bench.results import Difference, JudgeResult, MetricDifference, Results, RunComparison, mean_by_case
@@ -50,9 +55,12 @@ def write_comparison_page(
 
 def run_page(run: BenchRun, results: Results, *, num_examples: int = 12) -> Report:
     """Return the page of one run: key figures, tables and drawings for each judge, failures, best and worst cases."""
+    display = Display(run.cases.values())
+    results = display.results(results)
     benchmarks = ", ".join(results.benchmarks)
     each = "one candidate" if results.repeats == 1 else f"{results.repeats} candidates"
     lead = f"{results.coverage} of {benchmarks}, {each} each, from seed {results.seed}."
+    lead = " ".join(filter(None, [lead, display.note, *scoring_notes(results.scoring)]))
     report = Report(f"{results.generator} on {benchmarks}", lead=lead).add_section("Candidates")
     report.add_tiles(
         [
@@ -60,9 +68,11 @@ def run_page(run: BenchRun, results: Results, *, num_examples: int = 12) -> Repo
             for status, count in results.candidates.items()
         ]
     )
-    judged = JudgedRun.read(run)
+    judged = display.run(JudgedRun.read(run))
     for judge in judged.judges:
-        _add_judge(report, judge, results.judges[judge.name])
+        _add_judge(report, judged.label, judge, results.judges[judge.name], display.benchmark)
+        if judge.asks_questions:
+            _add_questions(report, judged, judge, results, display)
     _add_failures(report, judged)
     if num_examples:
         _add_examples(report, judged, num_examples)
@@ -72,7 +82,10 @@ def run_page(run: BenchRun, results: Results, *, num_examples: int = 12) -> Repo
 def comparison_page(before: BenchRun, after: BenchRun, comparison: RunComparison, *, num_examples: int = 12) -> Report:
     """Return the page that compares two runs: differences by metric and task, pictures side by side."""
     first, second = labels([before, after])
+    display = Display([*before.cases.values(), *after.cases.values()])
+    comparison = display.comparison(comparison)
     lead = f"{second} minus {first}, paired by case: above zero, {second} is better."
+    lead = " ".join(filter(None, [lead, display.note, *scoring_notes(comparison.scoring)]))
     report = Report(f"{second} against {first}", lead=lead)
     for name, metrics in comparison.judges.items():
         report.add_section(f"Differences by {name}", judge_lead("", comparison.served_by.get(name, {})))
@@ -88,18 +101,21 @@ def comparison_page(before: BenchRun, after: BenchRun, comparison: RunComparison
         report.add_table(_difference_table(name, metrics))
     if num_examples:
         report.add_section("Pictures", "The same cases by both, with their scores.")
-        judged = [JudgedRun.read(before, first), JudgedRun.read(after, second)]
+        judged = [display.run(JudgedRun.read(run, label)) for run, label in ((before, first), (after, second))]
         shared = [case_id for case_id in before.cases if case_id in after.cases]
         rows = gallery_rows(judged, evenly_spread(shared, num_examples))
         report.add_gallery(Gallery("Cases spread evenly over those that both have.", rows))
     return report
 
 
-def _add_judge(report: Report, judge: JudgeFile, result: JudgeResult) -> None:
+def _add_judge(report: Report, label: str, judge: JudgeFile, result: JudgeResult, benchmark: Benchmark | None) -> None:
     """Add the section of one judge; the drawings of its other metrics are folded behind those of the headline."""
     lead = judge_lead(f"Judge fingerprint {judge.fingerprint}.", result.served_by)
     report.add_section(f"Scores by {judge.name}", lead)
     report.add_tiles([metric_tile(metric, found) for metric, found in result.metrics.items()])
+    if benchmark is not None:
+        radar = dimension_radar(label, result.metrics, benchmark)
+        report.add_figures([*radar, *dimension_heat_map(label, result.metrics, benchmark)])
     headline = headline_metric(judge, list(result.metrics))
     if headline is not None:
         report.add_figures(group_figures(headline, result.metrics[headline]))
@@ -107,6 +123,13 @@ def _add_judge(report: Report, judge: JudgeFile, result: JudgeResult) -> None:
     figures = [figure for metric in others for figure in group_figures(metric, result.metrics[metric])]
     report.add_figures(figures, fold=f"Drawings of {', '.join(others)}")
     report.add_table(metric_table(judge.name, result.metrics))
+
+
+def _add_questions(report: Report, judged: JudgedRun, judge: JudgeFile, results: Results, display: Display) -> None:
+    """Add what judges reach that do not look, and which questions are failed most often."""
+    beside = control_table(judge.name, [judged], [results.judges], display)
+    for table in [*([] if beside is None else [beside]), *failed_question_tables([judged], judge, display.times)]:
+        report.add_table(table)
 
 
 def _add_failures(report: Report, judged: JudgedRun) -> None:

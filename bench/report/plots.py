@@ -30,8 +30,9 @@ COLOURS = ("#2f7fc1", "#d9722e", "#2a9d78", "#b65fa5", "#9a8a1f", "#7d6be0")
 LINE_STYLES = ("-", "--", "-.", ":")
 MAX_SERIES = len(COLOURS)  # what a reader can tell apart in one drawing
 WIDTH, HEIGHT = 4.5, 3.2  # inches; as wide as a phone, so that text is not scaled down there
-_INK = "#010203"  # drawn nowhere else; becomes the page's text colour
-_in_our_style = rc_context({"svg.fonttype": "none", "svg.hashsalt": "gnomon", "text.parse_math": False})
+INK = "#010203"
+"""Of texts and neutral lines; drawn nowhere else, so that it becomes the page's text colour."""
+in_our_style = rc_context({"svg.fonttype": "none", "svg.hashsalt": "gnomon", "text.parse_math": False})
 
 
 @dataclass(frozen=True)
@@ -55,7 +56,7 @@ class Bar:
     high: float | None = None
 
 
-@_in_our_style
+@in_our_style
 def plot_curves(series: Sequence[Series], *, title: str, x_label: str, y_label: str, logarithmic: bool = False) -> str:
     """Draw curves with their bands; `logarithmic` puts equal ratios of x (> 0) equally far apart.
 
@@ -82,10 +83,10 @@ def plot_curves(series: Sequence[Series], *, title: str, x_label: str, y_label: 
     elif all(float(value).is_integer() for one in series for value in one.x):
         axes.xaxis.set_major_locator(MaxNLocator(integer=True))
     _legend(figure, len(series))
-    return _svg(figure, title)
+    return svg_of(figure, title)
 
 
-@_in_our_style
+@in_our_style
 def plot_histogram(
     groups: Mapping[str, Sequence[float]], *, title: str, x_label: str, y_label: str = "share", bins: int = 20
 ) -> str:
@@ -106,10 +107,10 @@ def plot_histogram(
         style = LINE_STYLES[position % len(LINE_STYLES)]
         axes.stairs(shares, edges, color=colour, linestyle=style, linewidth=1.6, label=f"{label} (n = {len(values)})")
     _legend(figure, len(filled))
-    return _svg(figure, title)
+    return svg_of(figure, title)
 
 
-@_in_our_style
+@in_our_style
 def plot_bars(bars: Sequence[Bar], *, title: str, x_label: str) -> str:
     """Draw horizontal bars, the first on top, each with its interval as a whisker.
 
@@ -123,15 +124,15 @@ def plot_bars(bars: Sequence[Bar], *, title: str, x_label: str) -> str:
     axes.barh(places, [bar.value for bar in bars], color=COLOURS[0], alpha=0.75, height=0.62)
     for place, bar in zip(places, bars, strict=True):
         if bar.low is not None and bar.high is not None:
-            axes.plot([bar.low, bar.high], [place, place], color=_INK, linewidth=1.3, marker="|", markersize=7)
-    axes.axvline(0, color=_INK, linewidth=0.8)
-    axes.set_yticks(places, [_shortened(bar.label) for bar in bars])
+            axes.plot([bar.low, bar.high], [place, place], color=INK, linewidth=1.3, marker="|", markersize=7)
+    axes.axvline(0, color=INK, linewidth=0.8)
+    axes.set_yticks(places, [shortened(bar.label) for bar in bars])
     axes.set_ylim(len(bars) - 0.4, -0.6)
     axes.grid(visible=False, axis="y")
-    return _svg(figure, title)
+    return svg_of(figure, title)
 
 
-@_in_our_style
+@in_our_style
 def plot_grouped_bars(groups: Sequence[str], series: Mapping[str, Sequence[Bar]], *, title: str, x_label: str) -> str:
     """Draw a horizontal bar of every series for each group, the first on top; a group that a series lacks stays empty.
 
@@ -158,23 +159,30 @@ def plot_grouped_bars(groups: Sequence[str], series: Mapping[str, Sequence[Bar]]
         axes.barh(places, values, color=colour, alpha=0.75, height=thickness * 0.9, label=label)
         for place, bar in zip(places, bars, strict=True):
             if bar.low is not None and bar.high is not None:
-                axes.plot([bar.low, bar.high], [place, place], color=_INK, linewidth=1, marker="|", markersize=4)
-    axes.axvline(0, color=_INK, linewidth=0.8)
-    axes.set_yticks(range(len(groups)), [_shortened(group) for group in groups])
+                axes.plot([bar.low, bar.high], [place, place], color=INK, linewidth=1, marker="|", markersize=4)
+    axes.axvline(0, color=INK, linewidth=0.8)
+    axes.set_yticks(range(len(groups)), [shortened(group) for group in groups])
     axes.set_ylim(len(groups) - 0.4, -0.6)
     axes.grid(visible=False, axis="y")
     _legend(figure, len(series))
-    return _svg(figure, title)
+    return svg_of(figure, title)
 
 
-@_in_our_style
-def plot_radar(spokes: Sequence[str], series: Mapping[str, Sequence[float | None]], *, title: str) -> str:
+@in_our_style
+def plot_radar(
+    spokes: Sequence[str],
+    series: Mapping[str, Sequence[float | None]],
+    *,
+    title: str,
+    highest: float | None = None,
+) -> str:
     """Draw a closed line over the spokes for each series, from zero at the centre; None is a gap.
 
     Args:
         spokes: names, clockwise from the top.
         series: a value for each spoke, none below zero, by label.
         title: of the drawing.
+        highest: what the rim stands for, so that several drawings can be compared; the largest value by default.
 
     Raises:
         ValueError: for fewer than three spokes, negative values, another number of values than of spokes, or more
@@ -187,7 +195,7 @@ def plot_radar(spokes: Sequence[str], series: Mapping[str, Sequence[float | None
     figure = Drawing(figsize=(WIDTH, 3.7), layout=ConstrainedLayoutEngine(w_pad=0.12))
     axes = figure.add_subplot(projection="polar")
     assert isinstance(axes, PolarAxes)
-    figure.suptitle(title, color=_INK, fontsize=11, x=0.01, horizontalalignment="left", wrap=True)
+    figure.suptitle(title, color=INK, fontsize=11, x=0.01, horizontalalignment="left", wrap=True)
     axes.set_theta_zero_location("N")
     axes.set_theta_direction(-1)
     angles = np.linspace(0, 2 * np.pi, len(spokes), endpoint=False)
@@ -200,18 +208,18 @@ def plot_radar(spokes: Sequence[str], series: Mapping[str, Sequence[float | None
         axes.plot(*closed, style, color=COLOURS[position], linewidth=1.8, marker="o", markersize=3.5, label=label)
         if len(series) == 1 and not np.isnan(numbers).any():
             axes.fill(*closed, color=COLOURS[position], alpha=0.15)
-    axes.set_ylim(bottom=0)
-    axes.set_xticks(angles, [fill(_shortened(spoke.replace("_", " "), 36), 12) for spoke in spokes])
-    axes.tick_params(axis="x", colors=_INK, labelsize=9)
-    axes.tick_params(axis="y", labelsize=8, labelcolor=_INK)
+    axes.set_ylim(bottom=0, top=highest)
+    axes.set_xticks(angles, [fill(shortened(spoke.replace("_", " "), 36), 12) for spoke in spokes])
+    axes.tick_params(axis="x", colors=INK, labelsize=9)
+    axes.tick_params(axis="y", labelsize=8, labelcolor=INK)
     axes.yaxis.set_major_locator(MaxNLocator(3))
-    axes.grid(color=_INK, alpha=0.15, linewidth=0.6)
-    axes.spines["polar"].set_color(_INK)
+    axes.grid(color=INK, alpha=0.15, linewidth=0.6)
+    axes.spines["polar"].set_color(INK)
     axes.spines["polar"].set_alpha(0.3)
     _align_spokes(axes, angles)
     if len(series) > 1:
         _legend(figure, len(series))
-    return _svg(figure, title)
+    return svg_of(figure, title)
 
 
 def _align_spokes(axes: PolarAxes, angles: np.ndarray) -> None:
@@ -225,37 +233,38 @@ def _axes(title: str, x_label: str, y_label: str, height: float = HEIGHT) -> tup
     """Return an empty drawing with labels and quiet axes."""
     figure = Drawing(figsize=(WIDTH, height), layout="constrained")
     axes = figure.add_subplot()
-    figure.suptitle(title, color=_INK, fontsize=11, x=0.01, horizontalalignment="left", wrap=True)
-    axes.set_xlabel(x_label, color=_INK, fontsize=10)
-    axes.set_ylabel(y_label, color=_INK, fontsize=10)
-    axes.tick_params(colors=_INK, labelsize=9.5)
-    axes.grid(color=_INK, alpha=0.15, linewidth=0.6)
+    figure.suptitle(title, color=INK, fontsize=11, x=0.01, horizontalalignment="left", wrap=True)
+    axes.set_xlabel(x_label, color=INK, fontsize=10)
+    axes.set_ylabel(y_label, color=INK, fontsize=10)
+    axes.tick_params(colors=INK, labelsize=9.5)
+    axes.grid(color=INK, alpha=0.15, linewidth=0.6)
     axes.set_axisbelow(True)
     axes.spines[["top", "right"]].set_visible(False)
-    axes.spines[["left", "bottom"]].set_color(_INK)
+    axes.spines[["left", "bottom"]].set_color(INK)
     return figure, axes
 
 
 def _legend(figure: Drawing, count: int) -> None:
     """Put the legend below the axes, where it can cover no curve."""
-    figure.legend(loc="outside lower center", ncols=min(count, 2), frameon=False, fontsize=9.5, labelcolor=_INK)
+    figure.legend(loc="outside lower center", ncols=min(count, 2), frameon=False, fontsize=9.5, labelcolor=INK)
 
 
 def _numbers(values: Sequence[float | None]) -> np.ndarray:
     return np.array([np.nan if value is None else value for value in values], dtype=float)
 
 
-def _shortened(label: str, limit: int = 24) -> str:
+def shortened(label: str, limit: int = 24) -> str:
+    """Return a label of at most `limit` characters."""
     return label if len(label) <= limit else label[: limit - 1] + "…"
 
 
-def _svg(figure: Drawing, title: str) -> str:
+def svg_of(figure: Drawing, title: str) -> str:
     """Return the drawing as an `<svg>` element for inline use, with ids that no other drawing of a page shares."""
     buffer = io.StringIO()
     figure.savefig(buffer, format="svg", transparent=True, metadata={"Date": None})
     drawing = buffer.getvalue()
     svg = re.sub(r"<metadata>.*?</metadata>", "", drawing[drawing.index("<svg") :], flags=re.DOTALL)
-    svg = re.sub(r' xmlns(:\w+)?="[^"]*"', "", svg).replace("xlink:href", "href").replace(_INK, "currentColor")
+    svg = re.sub(r' xmlns(:\w+)?="[^"]*"', "", svg).replace("xlink:href", "href").replace(INK, "currentColor")
     svg = re.sub(r"font-family: [^;]*; ", "", svg)  # the page's font
     prefix = stable_hash(svg)[:10]
     svg = re.sub(r'(\bid="|url\(#|href="#)', rf"\g<1>d{prefix}-", svg)

@@ -1,8 +1,9 @@
-"""Fixtures: a dataset of small grey pictures, a judge of brightness and a generator that copies with noise."""
+"""Fixtures: a dataset of small grey pictures, a judge of brightness, a generator that copies with noise; checklists."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import sys
+from collections.abc import Callable, Iterator
 from importlib import import_module
 from pathlib import Path
 from types import ModuleType
@@ -10,6 +11,7 @@ from types import ModuleType
 import pytest
 from PIL import Image
 
+from bench.workflow import generate, judge
 from gnomon.datasets import write_records
 from gnomon.images import save_png
 from gnomon.records import Case, Reference, Text
@@ -51,3 +53,22 @@ def make_dataset(tmp_path: Path) -> Callable[..., Path]:
         return root
 
     return make
+
+
+@pytest.fixture(scope="session")
+def checklist_runs(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Path, Path]]:
+    """Return two run folders on cases of every family of MDMR-Bench, judged by their checklists."""
+    importable = str(Path(__file__).parent / "importable")
+    sys.path.insert(0, importable)
+    brightness, checklists = import_module("brightness"), import_module("checklists")
+    folder = tmp_path_factory.mktemp("checklists")
+    checklists.write_cases(folder / "cases")
+    generators = {
+        "plain <b>copy</b>": brightness.NoisyCopy(),
+        "bright": brightness.MoodyCopy({"<case> '3'": "refused"}),
+    }
+    for position, (name, generator) in enumerate(generators.items()):
+        generate(folder / "cases", folder / f"run-{position}", generator, name=name, repeats=2)
+        judge(folder / f"run-{position}", checklists.RuleJudge("rules", checklists.seen))
+    yield folder / "run-0", folder / "run-1"
+    sys.path.remove(importable)

@@ -30,6 +30,8 @@ FLAGS = [
     "--no-first-run",
 ]
 PAGES = ("run", "leaderboard", "comparison")
+CHECKLIST_PAGES = ("checklists", "leaderboard of checklists")
+ALL_PAGES = PAGES + CHECKLIST_PAGES
 WIDTHS = (400, 1400)
 HEIGHT = 900
 
@@ -47,8 +49,10 @@ def browser() -> Iterator[Browser]:
 
 
 @pytest.fixture(scope="module")
-def pages(judged_runs: tuple[Path, Path], tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
-    """Return the pages of one run, of both, and of their comparison."""
+def pages(
+    judged_runs: tuple[Path, Path], checklist_runs: tuple[Path, Path], tmp_path_factory: pytest.TempPathFactory
+) -> dict[str, Path]:
+    """Return the pages of one run, of both, and of their comparison; of one run judged by checklists, and of both."""
     first, second = judged_runs
     folder = tmp_path_factory.mktemp("pages")
     comparison = compare(first, second, folder / "comparison")
@@ -56,6 +60,8 @@ def pages(judged_runs: tuple[Path, Path], tmp_path_factory: pytest.TempPathFacto
         "run": write_run_page(second),
         "leaderboard": write_leaderboard_page([first, second], folder / "leaderboard"),
         "comparison": write_comparison_page(first, second, folder / "comparison", comparison),
+        "checklists": write_run_page(checklist_runs[1], num_examples=4),
+        "leaderboard of checklists": write_leaderboard_page(checklist_runs, folder / "checklists", num_examples=4),
     }
 
 
@@ -91,7 +97,7 @@ def screenshot(page: Page) -> np.ndarray:
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])
 @pytest.mark.parametrize("width", WIDTHS)
-@pytest.mark.parametrize("name", PAGES)
+@pytest.mark.parametrize("name", ALL_PAGES)
 def test_a_page_fits_its_window_and_is_drawn_in_the_asked_scheme(show: Any, name: str, width: int, scheme: str) -> None:
     page = show(name, width, scheme)
     for details in page.query_selector_all("details"):
@@ -125,7 +131,7 @@ def test_hostile_texts_are_shown_as_texts_and_nothing_runs(show: Any, name: str)
     assert rationale in page.inner_text("main")
 
 
-@pytest.mark.parametrize("name", PAGES)
+@pytest.mark.parametrize("name", ALL_PAGES)
 def test_every_picture_and_drawing_has_a_name_and_every_id_is_its_own(show: Any, name: str) -> None:
     page = show(name, 1400)
     assert len(page.query_selector_all("img")) >= 12
@@ -137,9 +143,11 @@ def test_every_picture_and_drawing_has_a_name_and_every_id_is_its_own(show: Any,
 
 
 @pytest.mark.parametrize("width", WIDTHS)
-@pytest.mark.parametrize("name", PAGES)
+@pytest.mark.parametrize("name", ALL_PAGES)
 def test_the_keyboard_reaches_all_that_can_be_used(show: Any, name: str, width: int) -> None:
     page = show(name, width)
+    for details in page.query_selector_all("details"):  # what is folded is reached once it is opened
+        details.evaluate("element => element.open = true")
     wanted = page.evaluate("document.querySelectorAll('a[href], .scroll, summary').length")
     page.evaluate("window.seen = new Set()")
     page.keyboard.press("Tab")
@@ -181,3 +189,54 @@ def test_a_rationale_opens_by_the_keyboard(show: Any) -> None:
     summary.focus()
     page.keyboard.press("Enter")
     assert page.locator(".row details").first.evaluate("element => element.open")
+
+
+@pytest.mark.parametrize("name", CHECKLIST_PAGES)
+def test_a_checklist_opens_with_answers_and_reasons_as_texts(show: Any, name: str) -> None:
+    page = show(name, 400)
+    assert page.query_selector_all("script, [onerror], img[src='x'], td b") == []
+    summary = page.locator(".row summary").first
+    assert "Checklist by rules" in summary.inner_text()
+    summary.focus()
+    page.keyboard.press("Enter")
+    table = page.locator(".row details").first.locator("table")
+    cells = table.locator("tbody tr").first.locator("th, td").all_inner_texts()
+    assert cells[0].startswith("Is the hat of person 0 <script>document.title = 'run'</script>")
+    assert cells[1:4] == ["following", "global", "yes"]
+    assert cells[4].split("\n")[0].strip() in ("yes: right", "no: wrong", "refused")
+    assert "because of <b>following-0</b>" in cells[4]
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_the_numbers_of_a_heat_map_can_be_read_on_their_cells(show: Any, scheme: str) -> None:
+    """By WCAG's contrast of the texts with every cell, as it is blended with the page."""
+    page = show("checklists", 1400, scheme)
+    drawing = page.locator("svg", has_text="infographic").first
+    found = drawing.evaluate(
+        """element => [...element.querySelectorAll("path")].map(path => getComputedStyle(path))
+            .map(style => [style.fill, style.opacity, style.fillOpacity])
+            .filter(([fill]) => fill !== "none")"""
+    )
+    ink, paper = (page.evaluate(f"getComputedStyle(document.body).{name}") for name in ("color", "backgroundColor"))
+    contrasts = [contrast(ink, blended(fill, float(one) * float(two), paper)) for fill, one, two in found]
+    assert len(contrasts) >= 25
+    assert min(contrasts) > 4.5
+
+
+def channels(colour: str) -> np.ndarray:
+    return np.array([float(part) for part in colour[colour.index("(") + 1 : -1].split(",")[:3]]) / 255
+
+
+def blended(fill: str, opacity: float, paper: str) -> np.ndarray:
+    return opacity * channels(fill) + (1 - opacity) * channels(paper)
+
+
+def contrast(ink: str, ground: np.ndarray) -> float:
+    """The ratio of relative luminances of WCAG 2.2."""
+
+    def luminance(colour: np.ndarray) -> float:
+        linear = np.where(colour <= 0.04045, colour / 12.92, ((colour + 0.055) / 1.055) ** 2.4)
+        return float(linear @ [0.2126, 0.7152, 0.0722])
+
+    lighter, darker = sorted((luminance(channels(ink)), luminance(ground)), reverse=True)
+    return (lighter + 0.05) / (darker + 0.05)
