@@ -31,9 +31,12 @@ class _Resampler:
     Args:
         items: every item.
         columns: the scores of each metric.
+        seed: of the draws, to which each group adds one made of its name.
+        num_resamples: of cases.
     """
 
-    def __init__(self, items: Sequence[Item], columns: Columns) -> None:
+    def __init__(self, items: Sequence[Item], columns: Columns, *, seed: int = 0, num_resamples: int = 2000) -> None:
+        self.seed, self.num_resamples = seed, num_resamples
         self.rows = {item: row for row, item in enumerate(items)}
         self.values = np.array([[_number(scores.get(item)) for scores in columns] for item in items])
         self.values = self.values.reshape(len(items), len(columns))
@@ -50,7 +53,8 @@ class _Resampler:
 
     def _resampled(self, rows: Sequence[int], seed: int) -> Resampling:
         places = np.array(rows, np.int64)
-        return resample_columns(self.values[places], self.clusters[places], seed=seed)
+        values, clusters = self.values[places], self.clusters[places]
+        return resample_columns(values, clusters, seed=self.seed + seed, num_resamples=self.num_resamples)
 
 
 def _number(score: Score | None) -> float:
@@ -158,14 +162,8 @@ def _finals(
     resampler: _Resampler,
 ) -> list[Final | None]:
     """Return the benchmark's own mean of each metric."""
-    nested: dict[str, dict[str, list[Item]]] = defaultdict(lambda: defaultdict(list))
-    for item in items:
-        outer, inner = (belongs[item[0]][kind] for kind in kinds)
-        nested[outer][inner].append(item)
-    parts = {
-        outer: mean_of_means([resampler.of(kinds[1], name, found) for name, found in sorted(inner.items())])
-        for outer, inner in sorted(nested.items())
-    }
+    nested = _nested(items, belongs, kinds)
+    parts = _resampled_groups(nested, kinds[1], resampler)
     members = {outer: [item for found in inner.values() for item in found] for outer, inner in nested.items()}
     groups = {outer: _cells(members[outer], columns, drawn) for outer, drawn in parts.items()}
     whole = _cells(items, columns, mean_of_means(list(parts.values())))
@@ -173,6 +171,55 @@ def _finals(
         Final(**dict(one), kinds=kinds, groups={name: cells[column] for name, cells in groups.items()})
         for column, one in enumerate(whole)
     ]
+
+
+def _nested(
+    items: Sequence[Item], belongs: Mapping[str, Mapping[str, str]], kinds: tuple[str, str]
+) -> dict[str, dict[str, list[Item]]]:
+    """Return the items of each inner group of each outer one."""
+    nested: dict[str, dict[str, list[Item]]] = defaultdict(lambda: defaultdict(list))
+    for item in items:
+        outer, inner = (belongs[item[0]][kind] for kind in kinds)
+        nested[outer][inner].append(item)
+    return nested
+
+
+def _resampled_groups(
+    nested: Mapping[str, Mapping[str, Sequence[Item]]], kind: str, resampler: _Resampler
+) -> dict[str, Resampling]:
+    """Return the mean of the inner groups' means of each outer group."""
+    return {
+        outer: mean_of_means([resampler.of(kind, name, members) for name, members in sorted(inner.items())])
+        for outer, inner in sorted(nested.items())
+    }
+
+
+def resampled_headlines(
+    items: Sequence[Item],
+    columns: Columns,
+    cases: Mapping[str, Case],
+    *,
+    seed: int = 0,
+    num_resamples: int = 2000,
+) -> Resampling:
+    """Return the means that runs are ordered by, one for each column of scores, all resampled with the same draws.
+
+    Where every column has a score of every item, what makes a case easy for all of them cancels in their differences.
+
+    Args:
+        items: at least one.
+        columns: scores by item, such as those of several runs.
+        cases: the cases by id.
+        seed: of the draws.
+        num_resamples: of cases.
+    """
+    resampler = _Resampler(items, columns, seed=seed, num_resamples=num_resamples)
+    chosen = {item[0]: cases[item[0]] for item in items}
+    kinds = _final_kinds(chosen)
+    if kinds is None:
+        return resampler.whole
+    belongs = {case_id: benchmark_of(case).groups(case) for case_id, case in chosen.items()}
+    return mean_of_means(list(_resampled_groups(_nested(items, belongs, kinds), kinds[1], resampler).values()))
 
 
 def _missing(

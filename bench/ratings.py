@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from bench.statistics.ratings import Level, Ratings
@@ -31,7 +31,7 @@ def read_ratings(path: Path, level: Level) -> dict[str, Ratings]:
     """
     groups: dict[str, list[tuple[str, str, str | float | None]]] = {}
     lines: dict[tuple[str, str, str], int] = {}
-    for line, row in _rows(path):
+    for line, row in csv_rows(path, REQUIRED, ("group",)):
         group, item, rater = row.get("group", ONLY_GROUP), row["item"], row["rater"]
         for name, cell in (("group", group), ("item", item), ("rater", rater)):
             if not cell:
@@ -49,12 +49,21 @@ def read_ratings(path: Path, level: Level) -> dict[str, Ratings]:
     return {group: Ratings.from_triples(triples, level) for group, triples in groups.items()}
 
 
-def _rows(path: Path) -> Iterator[tuple[int, dict[str, str]]]:
-    """Yield each row with the number of its first line."""
+def csv_rows(path: Path, required: Sequence[str], optional: Sequence[str]) -> Iterator[tuple[int, dict[str, str]]]:
+    """Yield each row below the header, cells by column, with the number of its first line.
+
+    Args:
+        path: a CSV file, as :func:`gnomon.sheets.iterate_cells` takes it; columns in any order.
+        required: columns that it has.
+        optional: columns that it may have.
+
+    Raises:
+        UserError: names file and line of a wrong header or number of cells; or the file, if it cannot be read.
+    """
     columns: list[str] | None = None
     for line, cells in iterate_cells(path):
         if columns is None:
-            columns = _checked_header(cells, path, line)
+            columns = _checked_header(cells, path, line, required, optional)
         elif len(cells) != len(columns):
             raise UserError(
                 f"{path}:{line}: expected {len(columns)} cells ({','.join(columns)}), got {len(cells)}; "
@@ -63,16 +72,19 @@ def _rows(path: Path) -> Iterator[tuple[int, dict[str, str]]]:
         else:
             yield line, dict(zip(columns, cells, strict=True))
     if columns is None:
-        raise UserError(f"expected a header {','.join(REQUIRED)} in {path}, got an empty file")
+        raise UserError(f"expected a header {','.join(required)} in {path}, got an empty file")
 
 
-def _checked_header(columns: list[str], path: Path, line: int) -> list[str]:
-    missing = [name for name in REQUIRED if name not in columns]
-    unknown = [name for name in columns if name not in (*REQUIRED, "group")]
+def _checked_header(
+    columns: list[str], path: Path, line: int, required: Sequence[str], optional: Sequence[str]
+) -> list[str]:
+    missing = [name for name in required if name not in columns]
+    unknown = [name for name in columns if name not in (*required, *optional)]
     if missing or unknown or len(set(columns)) != len(columns):
+        several = "a column" if len(optional) == 1 else "the columns"
         raise UserError(
-            f"{path}:{line}: expected the header {','.join(REQUIRED)} and at most a column group besides, "
-            f"got {','.join(columns)}; rename, add or remove columns"
+            f"{path}:{line}: expected the header {','.join(required)} and at most {several} {', '.join(optional)} "
+            f"besides, got {','.join(columns)}; rename, add or remove columns"
         )
     return columns
 

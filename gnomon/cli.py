@@ -104,6 +104,9 @@ COMMANDS: dict[tuple[str, ...], Command] = {
     ("bench", "alignment"): Command(
         "bench.cli:alignment", "measure how far a judge agrees with people's ratings", takes_argv=True
     ),
+    ("bench", "study"): Command(
+        "bench.studies.cli:study", "study finished runs: people, judges, repeats, references", takes_argv=True
+    ),
 }
 
 _PACKAGES = ("rm", "bench", "rl", "data_build")

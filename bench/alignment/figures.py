@@ -16,7 +16,8 @@ import numpy as np
 from bench.alignment.pictures import RatedPicture, RatedRuns
 from bench.statistics.correlations import kendall_tau_b, pearson, spearman
 from bench.statistics.means import KINDS, correlation_of_means
-from bench.statistics.ratings import Agreement, Bootstrap
+from bench.statistics.ratings import Agreement, Bootstrap, Ratings
+from bench.statistics.reliability import krippendorff_alpha
 from gnomon.statistics import Estimate, cluster_bootstrap
 
 
@@ -105,7 +106,9 @@ def _picture_level(pictures: Sequence[RatedPicture], bootstrap: Bootstrap) -> di
     by_case = Bootstrap(bootstrap.seed, bootstrap.num_resamples, bootstrap.confidence, cases)
     columns = [one.human for one in pictures], [one.judge for one in pictures]
     kinds = {"pearson": pearson, "spearman": spearman, "kendall_tau_b": kendall_tau_b}
-    return {name: correlation(*columns, by_case) for name, correlation in kinds.items()}
+    ratings = Ratings.from_table(list(zip(*columns, strict=True)), "interval")
+    found = {name: correlation(*columns, by_case) for name, correlation in kinds.items()}
+    return {**found, "alpha": krippendorff_alpha(ratings, by_case)}
 
 
 def _top_one(pictures: Sequence[RatedPicture], bootstrap: Bootstrap) -> TopOne:

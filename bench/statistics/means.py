@@ -14,7 +14,7 @@ from numpy.typing import ArrayLike, NDArray
 from scipy.stats import kendalltau, rankdata
 
 from bench.statistics.ratings import DEFAULT_BOOTSTRAP, Agreement, Bootstrap
-from gnomon.statistics import cluster_bootstrap_statistic
+from gnomon.statistics import cluster_bootstrap_statistic, percentile_interval
 
 Kind = Literal["pearson", "spearman", "kendall_tau_b"]
 KINDS: tuple[Kind, ...] = ("pearson", "spearman", "kendall_tau_b")
@@ -63,6 +63,30 @@ def correlation_of_means(
         return Agreement(found.value, None, None, num_systems, 2)
     reason = None if found.ci_low is not None else "no interval: one case, or undefined in most resamples of cases"
     return Agreement(found.value, found.ci_low, found.ci_high, num_systems, 2, reason)
+
+
+def correlation_of_resampled_means(
+    means: NDArray[np.float64], deviations: NDArray[np.float64], kind: Kind, *, confidence: float = 0.95
+) -> Agreement:
+    """Return the correlation of two raters' means of systems that were resampled together; `n_items` counts systems.
+
+    Args:
+        means: of each rater and system [2, systems].
+        deviations: of the means in each resample from these [resamples, 2, systems]; NaN where the spread is unknown.
+        kind: of the correlation.
+        confidence: level of the interval.
+    """
+    num_systems = means.shape[1]
+    if num_systems < 2:
+        return Agreement(None, None, None, num_systems, 2, "a correlation needs two systems that both have means of")
+    rounded = np.round(means, 12)
+    value = float(_correlations(rounded[:1], rounded[1:], kind)[0])
+    if not np.isfinite(value):
+        return Agreement(None, None, None, num_systems, 2, "one rater's means of all systems are equal")
+    resampled = np.round(means + deviations, 12)
+    low, high = percentile_interval(_correlations(resampled[:, 0], resampled[:, 1], kind), confidence)
+    reason = None if low is not None else "no interval: too few cases, or undefined in most resamples of cases"
+    return Agreement(value, low, high, num_systems, 2, reason)
 
 
 def _means(values: Array, known: NDArray[np.bool_], weights: Array) -> Array:

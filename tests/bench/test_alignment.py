@@ -9,6 +9,7 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
+import krippendorff
 import numpy as np
 import pytest
 from scipy.stats import pearsonr, spearmanr
@@ -55,6 +56,8 @@ def test_models_are_compared_by_their_means_over_what_both_rated() -> None:
     assert pearson.n_items == 3
     assert found.picture_level["pearson"].value == pytest.approx(pearsonr([1, 3, 2, 4, 4], [2, 2, 3, 4, 5]).statistic)
     assert found.picture_level["pearson"].n_items == 5
+    alpha = krippendorff.alpha(reliability_data=[[1, 3, 2, 4, 4], [2, 2, 3, 4, 5]], level_of_measurement="interval")
+    assert found.picture_level["alpha"].value == pytest.approx(alpha)
 
 
 def test_repeats_of_a_case_are_one_case_of_a_model() -> None:

@@ -40,8 +40,8 @@ def test_a_second_judge_takes_the_same_pictures_and_orders_are_compared(
     ranks = {row[0]: (row[2], row[4]) for row in rows(html, "Runs in the order of each judge")}
     assert list(ranks) == ["d", "b", "c", "a"]
     assert ranks == {"d": ("1", "2"), "b": ("2", "1"), "c": ("3", "3"), "a": ("4", "4")}
-    ((first, second, tau, spearman),) = rows(html, "Agreement of the orders")
-    assert (first, second) == ("brightness", "capricious")
+    ((first, second, tau, spearman, swapped),) = rows(html, "Agreement of the orders")
+    assert (first, second, swapped) == ("brightness", "capricious", "d over b")
     expected = kendalltau([1, 2, 3, 4], [2, 1, 3, 4]).statistic
     assert tau == f"{expected:.3f} {expected:.3f} to {expected:.3f} 4 runs, 5 cases"
     assert spearman.startswith("0.800 ")
