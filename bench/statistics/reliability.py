@@ -11,7 +11,6 @@ Sources: Cohen, *Educational and Psychological Measurement* 20 (1960) 37; Fleiss
 from __future__ import annotations
 
 from dataclasses import dataclass
-from itertools import pairwise
 
 import numpy as np
 from numpy.typing import NDArray
@@ -135,12 +134,14 @@ class _Pairs:
     @classmethod
     def of(cls, ratings: Ratings) -> _Pairs:
         order = np.lexsort((ratings.rater, ratings.item))
-        starts = np.concatenate([[0], np.cumsum(ratings.per_item)]).astype(np.intp)
+        per_item = ratings.per_item
+        starts = np.cumsum(per_item) - per_item
         lefts, rights = [np.zeros(0, dtype=np.intp)], [np.zeros(0, dtype=np.intp)]
-        for begin, end in pairwise(starts):
-            left, right = np.triu_indices(end - begin, k=1)
-            lefts.append(order[begin + left])
-            rights.append(order[begin + right])
+        for number in np.unique(per_item[per_item > 1]):  # items with as many ratings have the same pairs of them
+            places = starts[per_item == number][:, None]
+            first, second = np.triu_indices(number, k=1)
+            lefts.append(order[places + first].ravel())
+            rights.append(order[places + second].ravel())
         left, right = np.concatenate(lefts), np.concatenate(rights)
         keys = ratings.rater[left] * len(ratings.raters) + ratings.rater[right]
         names, pair = np.unique(keys, return_inverse=True)
