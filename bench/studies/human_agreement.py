@@ -213,11 +213,11 @@ def _by_picture_and_model(
 
 
 def _of_models(shares: Mapping[tuple[str, str, int], np.ndarray], bootstrap: Bootstrap) -> dict[str, Agreement]:
-    models = list(dict.fromkeys(model for model, _, _ in shares))
-    cases = list(dict.fromkeys(case_id for _, case_id, _ in shares))
+    models = {model: place for place, model in enumerate(dict.fromkeys(model for model, _, _ in shares))}
+    cases = {case_id: place for place, case_id in enumerate(dict.fromkeys(case_id for _, case_id, _ in shares))}
     sums, counts = np.zeros((2, len(models), len(cases))), np.zeros((len(models), len(cases)))
     for (model, case_id, _), share in shares.items():
-        place = models.index(model), cases.index(case_id)
+        place = models[model], cases[case_id]
         sums[:, *place] += share
         counts[place] += 1
     tables = np.divide(sums, counts, out=np.full(sums.shape, np.nan), where=counts > 0)

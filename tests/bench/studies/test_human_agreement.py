@@ -156,7 +156,7 @@ def test_intervals_resample_whole_cases() -> None:
     assert ends[0] == pytest.approx(ends[1])
 
 
-@settings(deadline=None, max_examples=20)
+@settings(deadline=None, max_examples=8)
 @given(seed=st.integers(0, 10**6))
 def test_the_order_of_the_file_changes_no_value(seed: int) -> None:
     questions, answers = simulated(seed, models=2, cases=5, per_case=3)
