@@ -25,16 +25,16 @@ def checklist_table(case: Case, answers: Mapping[str, Verdict], about: str) -> T
     rows: list[list[Cell]] = [
         [
             question_text(question),
+            _answer(question, answers.get(question.id), right[question.id]),
+            "yes" if question.expected else "no",
             question.dimension,
             question.level,
-            "yes" if question.expected else "no",
-            _answer(question, answers.get(question.id), right[question.id]),
         ]
         for question in case.questions
     ]
     lost = len(right) - len(known)
     counts = f"{sum(map(int, known))} of {len(known)} right" + (f", {lost} without an answer" if lost else "")
-    return Table(f"{about}: {counts}", ["question", "dimension", "level", "expected", "answer"], rows)
+    return Table(f"{about}: {counts}", ["question", "answer", "expected", "dimension", "level"], rows)
 
 
 def question_text(question: Question) -> str:

@@ -68,7 +68,7 @@ def test_a_checklist_shows_answers_failures_and_what_is_still_to_be_asked() -> N
     given: dict[str, float | Status] = {"hat": 0.7, "scar": 1.0, "dog": 0.0, "tail": 1.0, "cat": "refused"}
     table = checklist_table(case, answers(given), "by j")
     assert table.caption == "by j: 1 of 4 right, 2 without an answer"
-    shown = {str(row[0]): row[4] for row in table.rows}
+    shown = {str(row[0]): row[1] for row in table.rows}
     denied = "counts as wrong, since a question that it depends on was denied"
     assert shown == {
         "hat": Noted("yes: right", ["why hat"]),
