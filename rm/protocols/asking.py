@@ -51,7 +51,7 @@ class Shell:
     Attributes:
         fingerprint: of the judge.
         problem: says why a request cannot be asked, None where it can.
-        prompt_hash: of the words that a request is asked with.
+        prompt_hash: of the words that a request is asked with; None where there are none.
         answer: asks the model; one outcome per request, in order.
         question_id: of the checklist item that a request is about.
         batch_size: requests whose pictures are in memory together, or more where one candidate has more, since what is
@@ -64,7 +64,7 @@ class Shell:
 
     fingerprint: str
     problem: Callable[[JudgeRequest], str | None]
-    prompt_hash: Callable[[JudgeRequest], str]
+    prompt_hash: Callable[[JudgeRequest], str | None]
     answer: Callable[[Sequence[Asked]], list[Outcome]]
     question_id: Callable[[JudgeRequest], str | None] = lambda _: None
     batch_size: int = 64

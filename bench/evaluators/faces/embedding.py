@@ -1,0 +1,72 @@
+"""From a picture to the faces in it and a vector for each: detected, straightened, cleaned, recognised."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+from PIL import Image as PillowImage
+
+from bench.evaluators.faces.alignment import align
+from bench.evaluators.faces.face import Face, FaceDetector, FaceParser, FaceRecognizer
+from gnomon.hashing import stable_hash
+
+if TYPE_CHECKING:
+    from PIL import Image
+
+NEUTRAL = (127, 127, 127)
+"""What stands where pixels do not count: the middle of the range, which recognisers see as (nearly) zero."""
+
+
+class FaceEmbedder:
+    """Finds the faces in pictures and embeds them.
+
+    Args:
+        detector: finds them.
+        recognizer: makes vectors of them.
+        parser: says which pixels do not count; all do without one.
+    """
+
+    def __init__(self, detector: FaceDetector, recognizer: FaceRecognizer, parser: FaceParser | None = None) -> None:
+        self.detector, self.recognizer, self.parser = detector, recognizer, parser
+
+    @property
+    def name(self) -> str:
+        """The backends, for people."""
+        names = [self.detector.name, self.recognizer.name, *([self.parser.name] if self.parser else [])]
+        return " + ".join(names)
+
+    @cached_property
+    def fingerprint(self) -> str:
+        """Hash of all that vectors depend on."""
+        parser = None if self.parser is None else self.parser.fingerprint
+        return stable_hash(["faces", 1, self.detector.fingerprint, self.recognizer.fingerprint, parser])
+
+    def all_faces(self, image: Image.Image) -> tuple[list[Face], NDArray[Any]]:
+        """Return the faces in an RGB picture from left to right, and a vector for each [faces, dimensions]."""
+        faces = sorted(self.detector.detect(image), key=lambda face: (face.box, face.landmarks))
+        return faces, self.recognizer.embed(self._chips(image, faces))
+
+    def largest_face(self, image: Image.Image) -> NDArray[Any]:
+        """Return the vector of the largest face in an RGB picture [1, dimensions]; [0, dimensions] without a face."""
+        faces = self.detector.detect(image)
+        largest = sorted(faces, key=lambda face: (-face.area, face.box))[:1]
+        return self.recognizer.embed(self._chips(image, largest))
+
+    def _chips(self, image: Image.Image, faces: Sequence[Face]) -> list[Image.Image]:
+        template = self.recognizer.template
+        chips = [align(image, face.landmarks, template) for face in faces]
+        if self.parser is None or not chips:
+            return chips
+        large = [align(image, face.landmarks, template.scaled(self.parser.size)) for face in faces]
+        return [_cleaned(chip, mask) for chip, mask in zip(chips, self.parser.excluded(large), strict=True)]
+
+
+def _cleaned(chip: Image.Image, excluded: NDArray[Any]) -> Image.Image:
+    """Return a straightened face whose excluded pixels are grey; the mask may be larger than the picture."""
+    # Averaged down, so that a pixel counts for as much as lies inside the face.
+    mask = PillowImage.fromarray((excluded * 255).astype(np.uint8)).resize(chip.size, PillowImage.Resampling.BOX)
+    return PillowImage.composite(PillowImage.new("RGB", chip.size, NEUTRAL), chip, mask)
