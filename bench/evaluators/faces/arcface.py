@@ -1,7 +1,8 @@
 """ArcFace recognisers: the IR-SE residual networks from their state dicts, and any network from an ONNX file.
 
 Sources: Deng et al. 2019 (arXiv 1801.07698), ArcFace and its improved residual units; Hu et al. 2018 (arXiv
-1709.01507), squeeze and excitation. Layers are called as in the widely used `model_ir_se50.pth`, so that it loads as it is.
+1709.01507), squeeze and excitation. Layers are called as in the widely used `model_ir_se50.pth`, so that it loads as it
+is.
 """
 
 from __future__ import annotations

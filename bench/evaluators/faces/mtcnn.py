@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 import torch
 import torch.nn.functional as F
+from PIL import Image as PillowImage
 from torch import Tensor, nn
 
 from bench.evaluators.faces.boxes import suppressed
@@ -139,9 +140,8 @@ class MtcnnDetector:
         device = own_device(self._device)
         for net in (self._proposal, self._refinement, self._output):
             net.to(device)
-        pixels = torch.from_numpy(np.array(image, dtype=np.float32)).permute(2, 0, 1).to(device)
-        pixels = (pixels - 127.5) / 128
-        boxes = self._refine(pixels, self._propose(pixels))
+        pixels = _pixels(image, device)
+        boxes = self._refine(pixels, self._propose(image, device))
         scores, corrections, points = self._seen(self._output, pixels, boxes, 48)
         good = scores > self.min_score
         boxes, scores, corrections, points = boxes[good], scores[good], corrections[good], points[good]
@@ -151,14 +151,14 @@ class MtcnnDetector:
         kept = suppressed(boxes.cpu().numpy(), scores.cpu().numpy(), 0.7, of_smaller=True)
         return [_face(boxes[place], landmarks[place], scores[place]) for place in kept]
 
-    def _propose(self, pixels: Tensor) -> Tensor:
+    def _propose(self, image: Image.Image, device: torch.device) -> Tensor:
         """Return boxes [n, 4] from the proposal network over a pyramid of scales."""
         found, scores = [], []
-        height, width = pixels.shape[1:]
         scale = CELL / self.min_face
-        while min(height, width) * scale >= CELL:
-            shape = (int(height * scale) + 1, int(width * scale) + 1)
-            score, correction = self._proposal(F.interpolate(pixels[None], shape, mode="area"))
+        while min(image.size) * scale >= CELL:
+            size = (int(image.width * scale) + 1, int(image.height * scale) + 1)
+            pixels = _pixels(image.resize(size, PillowImage.Resampling.BOX), device)
+            score, correction = self._proposal(pixels[None])
             rows, columns = torch.nonzero(score[0] >= PROPOSED, as_tuple=True)
             corner = torch.stack([columns, rows], dim=1) * STRIDE / scale
             boxes = torch.cat([corner, corner + CELL / scale], dim=1)
@@ -169,7 +169,7 @@ class MtcnnDetector:
             scores.append(at_scale[kept])
             scale *= PYRAMID
         if not found:
-            return pixels.new_zeros(0, 4)
+            return torch.zeros(0, 4, device=device)
         boxes = torch.cat(found)
         kept = suppressed(boxes.cpu().numpy(), torch.cat(scores).cpu().numpy(), 0.7)
         return _squared(boxes[kept])
@@ -188,6 +188,11 @@ class MtcnnDetector:
         batch = torch.stack(crops) if crops else pixels.new_zeros(0, 3, side, side)
         parts = [net(part) for part in batch.split(_AT_ONCE)]
         return tuple(torch.cat(values) for values in zip(*parts, strict=True))
+
+
+def _pixels(image: Image.Image, device: torch.device) -> Tensor:
+    """Return an RGB picture [3, height, width], from -1 to 1."""
+    return (torch.from_numpy(np.array(image, dtype=np.float32)).permute(2, 0, 1).to(device) - 127.5) / 128
 
 
 def _flattened(x: Tensor) -> Tensor:
