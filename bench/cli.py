@@ -32,6 +32,15 @@ class _Judge(Protocol):
     def judge(self, requests: Any) -> Any: ...
 
 
+class _Embedder(Protocol):
+    """:class:`bench.cogcanvas.retrieving.PictureEmbedder` as jsonargparse can check it, see :class:`AnyGenerator`."""
+
+    name: str
+    fingerprint: str
+
+    def embed(self, images: Any) -> Any: ...
+
+
 def list_benchmarks() -> None:
     """List the benchmarks and where their cases come from."""
     from bench.benchmarks import known_benchmarks
@@ -354,6 +363,43 @@ def alignment(argv: list[str]) -> None:
     write_alignment(given.out, found)
     print(alignment_text(found))
     print(f"written to {given.out}")
+
+
+def retrieval(
+    *,
+    embedder: _Embedder,
+    out: Path,
+    cases: Path | None = None,
+    slots: Path | None = None,
+    query: Literal["text", "image"] = "text",
+    cache: Path | None = None,
+) -> None:
+    """Measure how well an embedder picks the reference that a prompt means: Precision@k and Recall@k, k = 1, 3, 5.
+
+    Args:
+        embedder: of pictures and, for queries by text, of texts.
+        out: JSON file to write.
+        cases: dataset folder with cases.jsonl; an identity's pool is every picture that the cases have of it.
+        slots: in place of cases, a JSON-lines file of slots with pools of their own, beside its pictures.
+        query: by what is asked: a text, or a picture that a slot has.
+        cache: folder where the vectors of pictures are kept.
+    """
+    from bench.cogcanvas.retrieval import RetrievalSlot, slots_of
+    from bench.cogcanvas.retrieving import retrieval_text, retrieve, write_retrieval
+    from gnomon.datasets import read_cases
+    from gnomon.jsonl import read_records
+
+    if (cases is None) == (slots is None):
+        raise UserError("expected either --cases or --slots")
+    if cases is not None:
+        root, (asked, alone) = cases, slots_of(read_cases(cases))
+    else:
+        assert slots is not None
+        root, asked, alone = slots.parent, read_records(slots, RetrievalSlot), 0
+    result = retrieve(root, asked, embedder, query=query, cache=cache, n_alone=alone)
+    write_retrieval(out, result)
+    print(retrieval_text(result))
+    print(f"written to {out}")
 
 
 def _alignment_parser() -> Any:

@@ -107,6 +107,9 @@ COMMANDS: dict[tuple[str, ...], Command] = {
     ("bench", "study"): Command(
         "bench.studies.cli:study", "study finished runs: people, judges, repeats, references", takes_argv=True
     ),
+    ("bench", "retrieval"): Command(
+        "bench.cli:retrieval", "measure how well an embedder picks the reference that a prompt means"
+    ),
 }
 
 _PACKAGES = ("rm", "bench", "rl", "data_build")

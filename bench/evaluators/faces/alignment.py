@@ -82,8 +82,10 @@ def align(image: Image.Image, landmarks: Sequence[Point], template: Template) ->
         ValueError: where the landmarks are all one point.
     """
     middles = [(x + 0.5, y + 0.5) for x, y in template.points]
-    matrix = similarity_transform(middles, landmarks)
-    factor = max(1, int(np.hypot(matrix[0, 0], matrix[1, 0])))
+    to_template = similarity_transform(landmarks, middles)
+    turn = np.linalg.inv(to_template[:, :2])
+    matrix = np.column_stack([turn, -turn @ to_template[:, 2]])
+    factor = max(1, int(np.hypot(*turn[0])))
     source = np.asarray(image.reduce(factor) if factor > 1 else image, dtype=np.float32)
     y, x = np.mgrid[: template.size, : template.size] + 0.5
     places = np.tensordot(matrix, np.stack([x, y, np.ones_like(x)]), axes=1) / factor - 0.5

@@ -17,6 +17,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
+from bench.evaluators.cosine import cosines
 from bench.evaluators.faces.alignment import ARCFACE
 from bench.evaluators.faces.weights import load_weights, read_state
 from bench.evaluators.onnx import OnnxModel
@@ -239,9 +240,3 @@ def pixels_of(chips: Sequence[Image.Image], *, mean: float = MIDDLE, std: float 
     """Return pictures of one size as numbers, float32 [n, 3, height, width]; n is 1 at least."""
     pixels = (np.stack([np.asarray(chip, dtype=np.float32) for chip in chips]) - np.float32(mean)) / np.float32(std)
     return np.ascontiguousarray(pixels.transpose(0, 3, 1, 2))
-
-
-def cosines(first: NDArray[Any], second: NDArray[Any]) -> NDArray[Any]:
-    """Return the cosines of vectors of unit length, float64 [first, second]."""
-    found: NDArray[Any] = first.astype(np.float64) @ second.astype(np.float64).T
-    return found

@@ -56,6 +56,18 @@ class FaceEmbedder:
         largest = sorted(faces, key=lambda face: (-face.area, face.box))[:1]
         return self.recognizer.embed(self._chips(image, largest))
 
+    def embed(self, images: Sequence[Image.Image]) -> NDArray[Any]:
+        """Return the vector of the largest face in each RGB picture [pictures, dimensions], NaN without a face."""
+        found = [self.largest_face(image) for image in images]
+        return np.concatenate([vector if len(vector) else np.full((1, vector.shape[1]), np.nan) for vector in found])
+
+    def similarity(self, first: NDArray[Any], second: NDArray[Any]) -> NDArray[Any]:
+        """Return how alike vectors are, as the recogniser has it; NaN where one is NaN."""
+        usable, others = ~np.isnan(first).any(axis=1), ~np.isnan(second).any(axis=1)
+        found = np.full((len(first), len(second)), np.nan)
+        found[np.ix_(usable, others)] = self.recognizer.similarity(first[usable], second[others])
+        return found
+
     def _chips(self, image: Image.Image, faces: Sequence[Face]) -> list[Image.Image]:
         template = self.recognizer.template
         chips = [align(image, face.landmarks, template) for face in faces]
