@@ -8,12 +8,16 @@ import pytest
 from jsonargparse import auto_parser
 
 from bench import cli
+from bench.evaluators.faces.parsing import BISENET_LABELS
 
 CONFIGS = Path(__file__).parents[2] / "configs/bench"
 
 
 def test_every_recipe_is_tested_here() -> None:
     assert {path.name for path in CONFIGS.glob("*.yaml")} == {
+        "cogcanvas_identity.yaml",
+        "cogcanvas_identity_offline.yaml",
+        "cogcanvas_retrieval.yaml",
         "control_always_no.yaml",
         "control_always_yes.yaml",
         "control_text_only.yaml",
@@ -60,6 +64,21 @@ def test_the_edit_compass_recipes_parse(name: str) -> None:
 def test_the_recipes_of_checklists_parse(name: str, class_path: str) -> None:
     settings = auto_parser(cli.judge_run).parse_args(["--config", str(CONFIGS / f"{name}.yaml")])
     assert settings["judge"]["class_path"] == class_path
+
+
+@pytest.mark.parametrize("name", ["cogcanvas_identity", "cogcanvas_identity_offline"])
+def test_the_identity_recipes_parse(name: str) -> None:
+    settings = auto_parser(cli.judge_run).parse_args(["--config", str(CONFIGS / f"{name}.yaml")])
+    judge = settings["judge"]
+    assert judge["class_path"] == "bench.evaluators.identity.IdentityJudge"
+    assert judge["init_args"]["detector"]["class_path"] == "bench.evaluators.faces.mtcnn.MtcnnDetector"
+    if (parser := judge["init_args"]["parser"]) is not None:
+        assert tuple(parser["init_args"]["labels"]) == BISENET_LABELS
+
+
+def test_the_retrieval_recipe_parses() -> None:
+    settings = auto_parser(cli.retrieval).parse_args(["--config", str(CONFIGS / "cogcanvas_retrieval.yaml")])
+    assert settings["embedder"]["class_path"] == "bench.evaluators.text_image.TextImageEmbedder"
 
 
 @pytest.mark.slow  # imports diffusers

@@ -28,16 +28,14 @@ class FaceEmbedder:
         detector: finds them.
         recognizer: makes vectors of them.
         parser: says which pixels do not count; all do without one.
+
+    Attributes:
+        name: the backends, for people.
     """
 
     def __init__(self, detector: FaceDetector, recognizer: FaceRecognizer, parser: FaceParser | None = None) -> None:
         self.detector, self.recognizer, self.parser = detector, recognizer, parser
-
-    @property
-    def name(self) -> str:
-        """The backends, for people."""
-        names = [self.detector.name, self.recognizer.name, *([self.parser.name] if self.parser else [])]
-        return " + ".join(names)
+        self.name = " + ".join([detector.name, recognizer.name, *([parser.name] if parser is not None else [])])
 
     @cached_property
     def fingerprint(self) -> str:

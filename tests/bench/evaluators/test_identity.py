@@ -1,11 +1,11 @@
-"""ID-Sim: people found, missing, swapped and in excess; what cannot be judged is a status; on drawings and photographs."""
+"""ID-Sim on drawings and photographs: people found, missing, swapped, in excess; what cannot be judged is a status."""
 
 from __future__ import annotations
 
 import json
 import math
+import shutil
 from collections.abc import Callable, Sequence
-from dataclasses import replace
 from pathlib import Path
 from statistics import fmean
 from typing import Any
@@ -37,6 +37,7 @@ from tests.bench.evaluators.faces.drawn import (
     draw,
 )
 from tests.bench.evaluators.faces.photographs import detector, photograph, recognizer, skimage_photograph
+from tests.distributed.launcher import Zygote, strategy_flags
 
 THIRD = 1 / 3  # the cosine of red and yellow; that of red and green is -1/3
 NAMES = ("Ann", "Bob", "Cem", "Dan", "Eve")
@@ -51,7 +52,9 @@ def reference(root: Path, name: str, image: Image.Image, *, role: str = "identit
     return Reference(path=f"references/{name}.png", role=role, name=name)
 
 
-def request(root: Path, references: Sequence[Reference], image: Image.Image | None, **changes: Any) -> JudgeRequest:
+def request(
+    root: Path, references: Sequence[Reference], image: Image.Image | None, *, metric: str = "id_sim"
+) -> JudgeRequest:
     case = Case(
         id="case", benchmark="cogcanvas", task="reference_generation", instruction=Text(en="all in a row"),
         references=list(references),
@@ -59,8 +62,8 @@ def request(root: Path, references: Sequence[Reference], image: Image.Image | No
     candidate = Candidate(case_id="case", generator="drawn", seed=3, path=None if image is None else "made.png")
     if image is not None:
         save_png(image, root / "made.png")
-    given_ = {"case": case, "root": root, "candidate": candidate, "image": root / "made.png", "metric": "id_sim"}
-    return JudgeRequest(**(given_ | changes))
+    file = None if image is None else root / "made.png"
+    return JudgeRequest(case=case, root=root, candidate=candidate, image=file, metric=metric)
 
 
 def judged(root: Path, people: Sequence[Colour], faces: Sequence[Colour], **options: Any) -> Verdict:
@@ -181,8 +184,7 @@ def _reference_without_face(root: Path, good: list[Reference]) -> JudgeRequest:
 
 
 def _no_output(root: Path, good: list[Reference]) -> JudgeRequest:
-    made = request(root, good, None)
-    return replace(made, image=None)
+    return request(root, good, None)
 
 
 def _broken_output(root: Path, good: list[Reference]) -> JudgeRequest:
@@ -271,6 +273,41 @@ def test_a_run_is_judged_and_goes_on(tmp_path: Path) -> None:
     judge(tmp_path / "run", again)
     assert again.references.num_computed == 0
     assert len(read_records(tmp_path / "run/samples.jsonl", Verdict)) == 2
+
+
+def test_two_ranks_share_the_references_and_write_what_one_does(zygote: Zygote, tmp_path: Path) -> None:
+    root, outputs = tmp_path / "cases", tmp_path / "outputs"
+    people = [reference(root, name, draw(colour)) for name, colour in zip(NAMES, (RED, GREEN, BLUE), strict=False)]
+    cases = [
+        Case(
+            id=str(number), benchmark="cogcanvas", task="reference_generation", instruction=Text(en="in a row"),
+            references=people,
+        )
+        for number in range(5)
+    ]  # fmt: skip
+    write_records(root / "cases.jsonl", cases)
+    for number in range(5):
+        save_png(draw(*[RED, GREEN, BLUE, YELLOW, RED][:number]), outputs / f"{number}.png")
+    generate(root, tmp_path / "one", FolderGenerator(outputs), name="drawn")
+    shutil.copytree(tmp_path / "one", tmp_path / "two")
+    here = "tests.bench.evaluators.faces.drawn"
+    command = ["bench", "judge", "--batch-size", "1", "--judge", "bench.evaluators.identity.IdentityJudge"]
+    command += ["--judge.detector", f"{here}.ColourDetector", "--judge.recognizer", f"{here}.ColourRecognizer"]
+    command += ["--judge.cache", str(tmp_path / "cache")]
+    for ranks, run in ((2, "two"), (1, "one")):
+        flags = strategy_flags("ddp") if ranks == 2 else []
+        codes, log = zygote.run([*command, "--run", str(tmp_path / run), *flags], ranks=ranks)
+        assert codes == [0] * ranks, log
+    two, one = (
+        [
+            verdict.model_copy(update={"seconds": None})
+            for verdict in read_records(tmp_path / run / "samples.jsonl", Verdict)
+        ]
+        for run in ("two", "one")
+    )
+    assert two == one
+    assert [verdict.value for verdict in one] == pytest.approx([0, 1 / 3, 2 / 3, 1, 1], abs=1e-5)
+    assert len(list((tmp_path / "cache").rglob("*.npy"))) == 3
 
 
 def side_by_side(*images: Image.Image) -> Image.Image:

@@ -52,8 +52,8 @@ def photograph(path: str) -> Image.Image:
         if folder and file.is_file():
             return load_image(file)
     pytest.skip(
-        f"no photograph {path} in {FOLDER_VARIABLE}: npm install @vladmandic/face-api@1.7.15, and unpack the archive of "
-        "pip download --no-deps --no-binary :all: face-recognition==1.3.0"
+        f"no photograph {path} in {FOLDER_VARIABLE}: npm install @vladmandic/face-api@1.7.15, and unpack the archive "
+        "of pip download --no-deps --no-binary :all: face-recognition==1.3.0"
     )
 
 

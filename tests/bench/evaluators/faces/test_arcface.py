@@ -48,7 +48,8 @@ def by_hand(x: Tensor, state: Mapping[str, Tensor]) -> Tensor:
         mean, variance = state[f"{name}.running_mean"], state[f"{name}.running_var"]
         shape = (1, -1, *[1] * (x.ndim - 2))
         scaled = (x - mean.reshape(shape)) / (variance.reshape(shape) + 1e-5).sqrt()
-        return scaled * state[f"{name}.weight"].reshape(shape) + state[f"{name}.bias"].reshape(shape)
+        out: Tensor = scaled * state[f"{name}.weight"].reshape(shape) + state[f"{name}.bias"].reshape(shape)
+        return out
 
     def prelu(x: Tensor, weight: Tensor) -> Tensor:
         return torch.where(x > 0, x, x * weight[None, :, None, None])
@@ -75,7 +76,8 @@ def by_hand(x: Tensor, state: Mapping[str, Tensor]) -> Tensor:
         x = residual + shortcut
     x = norm(x, "output_layer.0").flatten(1)
     x = norm(x @ state["output_layer.3.weight"].T + state["output_layer.3.bias"], "output_layer.4")
-    return x / x.norm(dim=1, keepdim=True)
+    vectors: Tensor = x / x.norm(dim=1, keepdim=True)
+    return vectors
 
 
 def test_vectors_are_those_of_the_formulas(weights: Path) -> None:
@@ -143,7 +145,7 @@ def test_what_is_no_ir_se_network_is_refused(tmp_path: Path) -> None:
     torch.save(state, tmp_path / "cut.pth")
     with pytest.raises(UserError, match=r"body\.1\.res_layer\.4\.bias"):
         IrSeRecognizer(tmp_path / "cut.pth")
-    with pytest.raises(UserError, match="gone.pth"):
+    with pytest.raises(UserError, match=r"gone\.pth"):
         IrSeRecognizer(tmp_path / "gone.pth")
 
 

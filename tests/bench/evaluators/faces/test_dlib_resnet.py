@@ -95,7 +95,7 @@ def test_files_that_do_not_belong_together_are_refused(
 
 def test_without_weights_it_is_said_what_to_install(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("GNOMON_OFFLINE_DIR", str(tmp_path))
-    with pytest.raises(UserError, match="@vladmandic/face-api@1.7.15"):
+    with pytest.raises(UserError, match=r"@vladmandic/face-api@1\.7\.15"):
         DlibRecognizer()
 
 

@@ -27,7 +27,9 @@ class LowerHalf:
 
 
 def unit(vectors: NDArray[Any]) -> NDArray[Any]:
-    return vectors / np.linalg.norm(vectors, axis=1)[:, None]
+    lengths: NDArray[Any] = np.linalg.norm(vectors, axis=1)
+    found: NDArray[Any] = vectors / lengths[:, None]
+    return found
 
 
 def test_faces_come_from_left_to_right_with_their_vectors() -> None:

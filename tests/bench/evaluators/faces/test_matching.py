@@ -24,15 +24,10 @@ def total(similarity: NDArray[np.float64], found: list[int | None]) -> float:
 
 def best_total(similarity: NDArray[np.float64]) -> float:
     """Try every assignment of as many pairs as there can be."""
-    people, faces = similarity.shape
-    if faces >= people:
-        return max(
-            sum(similarity[row, column] for row, column in enumerate(chosen))
-            for chosen in permutations(range(faces), people)
-        )
+    wide = similarity if similarity.shape[0] <= similarity.shape[1] else similarity.T
+    few, many = wide.shape
     return max(
-        sum(similarity[row, column] for column, row in enumerate(chosen))
-        for chosen in permutations(range(people), faces)
+        sum(float(wide[row, column]) for row, column in enumerate(chosen)) for chosen in permutations(range(many), few)
     )
 
 

@@ -1,0 +1,81 @@
+"""Texts and pictures by a tiny random CLIP and SigLIP of the real classes."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from PIL import Image
+from tokenizers.pre_tokenizers import ByteLevel
+from transformers import CLIPConfig, CLIPModel, CLIPTokenizer, Dinov2Config, Dinov2Model
+from transformers.models.clip.image_processing_pil_clip import CLIPImageProcessorPil
+
+from bench.evaluators.text_image import TextImageEmbedder
+from gnomon.errors import UserError
+
+TEXTS = ["a cat", "two dogs on a sofa in the rain"]
+
+
+@pytest.fixture(scope="module")
+def clip(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("clip")
+    torch.manual_seed(0)
+    letters = sorted(ByteLevel.alphabet())
+    words = [*letters, *(f"{letter}</w>" for letter in letters), "<|startoftext|>", "<|endoftext|>"]
+    small: dict[str, Any] = {
+        "hidden_size": 16,
+        "intermediate_size": 16,
+        "num_hidden_layers": 1,
+        "num_attention_heads": 2,
+    }
+    config = CLIPConfig(
+        text_config=small
+        | {"vocab_size": 514, "max_position_embeddings": 24, "bos_token_id": 512, "eos_token_id": 513},
+        vision_config=small | {"image_size": 16, "patch_size": 8},
+        projection_dim=12,
+    )
+    CLIPModel(config).save_pretrained(folder)
+    CLIPTokenizer(vocab={word: index for index, word in enumerate(words)}, merges=[]).save_pretrained(folder)
+    CLIPImageProcessorPil(size={"shortest_edge": 16}, crop_size={"height": 16, "width": 16}).save_pretrained(folder)
+    return folder
+
+
+def pictures() -> list[Image.Image]:
+    pixels = np.random.default_rng(0).integers(0, 256, (2, 20, 30, 3), dtype=np.uint8)
+    return [Image.fromarray(each) for each in pixels]
+
+
+def test_cosines_are_those_of_the_model_itself(clip: Path) -> None:
+    embedder = TextImageEmbedder(clip)
+    model, tokenizer = CLIPModel.from_pretrained(clip).eval(), CLIPTokenizer.from_pretrained(clip)
+    inputs = tokenizer(TEXTS, padding=True, truncation=True, max_length=24, return_tensors="pt")
+    inputs["pixel_values"] = CLIPImageProcessorPil.from_pretrained(clip)(pictures(), return_tensors="pt")[
+        "pixel_values"
+    ]
+    with torch.inference_mode():
+        expected = model(**inputs).logits_per_image / model.logit_scale.exp()
+    found = embedder.embed(pictures()) @ embedder.embed_texts(TEXTS).T
+    np.testing.assert_allclose(found, expected.numpy(), atol=1e-5)
+
+
+def test_vectors_do_not_depend_on_neighbours(clip: Path) -> None:
+    embedder = TextImageEmbedder(clip)
+    np.testing.assert_allclose(embedder.embed_texts(TEXTS)[:1], embedder.embed_texts(TEXTS[:1]), atol=1e-6)
+    np.testing.assert_allclose(embedder.embed(pictures())[1:], embedder.embed(pictures()[1:]), atol=1e-6)
+
+
+def test_long_texts_are_known(clip: Path) -> None:
+    embedder = TextImageEmbedder(clip)
+    assert [embedder.is_cut(text) for text in TEXTS] == [False, True]  # letters are tokens here
+
+
+def test_a_model_without_texts_is_refused(clip: Path, tmp_path: Path) -> None:
+    config = Dinov2Config(hidden_size=8, num_hidden_layers=1, num_attention_heads=1, image_size=16, patch_size=8)
+    Dinov2Model(config).save_pretrained(tmp_path)
+    CLIPImageProcessorPil().save_pretrained(tmp_path)
+    CLIPTokenizer.from_pretrained(clip).save_pretrained(tmp_path)
+    with pytest.raises(UserError, match="a model of texts and pictures, such as CLIP"):
+        TextImageEmbedder(tmp_path)
