@@ -138,5 +138,5 @@ def retrieval_text(result: RetrievalResult) -> str:
     if result.n_alone:
         lines.append(f"{result.n_alone} more have one picture and nothing to choose from")
     if result.n_cut:
-        lines.append(f"{result.n_cut} texts were too long and cut")
+        lines.append(f"too long and cut: {result.n_cut} of {result.n_slots} texts")
     return "\n".join([aligned(rows), *lines])

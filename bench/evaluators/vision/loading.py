@@ -14,13 +14,7 @@ import torch
 from PIL import Image
 from transformers import AutoConfig, AutoImageProcessor, PreTrainedModel
 from transformers.image_processing_backends import PilBackend
-from transformers.image_utils import (
-    IMAGENET_DEFAULT_MEAN,
-    IMAGENET_DEFAULT_STD,
-    IMAGENET_STANDARD_MEAN,
-    IMAGENET_STANDARD_STD,
-    PILImageResampling,
-)
+from transformers.image_utils import PILImageResampling
 
 from gnomon.errors import UserError
 from gnomon.hashing import stable_hash
@@ -30,20 +24,20 @@ from rm.storage import base_fingerprint
 from rm.vlm.loading import DTYPES
 
 
-class _DINOv3(PilBackend):  # type: ignore[misc]  # transformers' base classes count as untyped
+class _DINOv3(PilBackend):
     """What DINOv3 checkpoints leave out of their files."""
 
     resample = PILImageResampling.BILINEAR
-    image_mean, image_std = IMAGENET_DEFAULT_MEAN, IMAGENET_DEFAULT_STD
+    image_mean, image_std = [0.485, 0.456, 0.406], [0.229, 0.224, 0.225]
     size = {"height": 224, "width": 224}  # noqa: RUF012  # transformers reads these off the class
     do_resize = do_rescale = do_normalize = do_convert_rgb = True
 
 
-class _SAM3(PilBackend):  # type: ignore[misc]
+class _SAM3(PilBackend):
     """What SAM 3 checkpoints leave out of their files."""
 
     resample = PILImageResampling.BILINEAR
-    image_mean, image_std = IMAGENET_STANDARD_MEAN, IMAGENET_STANDARD_STD
+    image_mean, image_std = [0.5, 0.5, 0.5], [0.5, 0.5, 0.5]
     size = {"height": 1008, "width": 1008}  # noqa: RUF012
     do_resize = do_rescale = do_normalize = do_convert_rgb = True
 
@@ -105,7 +99,7 @@ class VisionModel:
     @property
     def model(self) -> Any:
         """The model, on the device."""
-        return self._model.to(own_device(self._device))  # type: ignore[arg-type]  # transformers hides the signature
+        return self._model.to(own_device(self._device))
 
     def prepare(self, images: list[Image.Image], **settings: Any) -> torch.Tensor:
         """Return pictures as the model takes them: shape (picture, 3, height, width), on the device.

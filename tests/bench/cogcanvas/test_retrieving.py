@@ -76,7 +76,7 @@ def test_texts_find_their_pictures(root: Path) -> None:
     text = retrieval_text(found)
     assert "Precision@1" in text
     assert "3 of 3 slots ranked by colour words" in text
-    assert "1 texts were too long" in text
+    assert "too long and cut: 1 of 3 texts" in text
 
 
 def test_vectors_are_kept_for_the_next_run(root: Path) -> None:
