@@ -29,13 +29,15 @@ def picture_failure(run: Path, candidate: Candidate, looked_at: int) -> Failure 
         looked_at: see :func:`bench.folder.last_look`.
     """
     assert candidate.path is not None, "a candidate that failed has no picture to look for"
+    made = candidate.sampling.get(CONTENT_HASH)
+    with suppress(OSError):
+        # Links are not followed, which takes longer than all else here. In the same tick of the clock it may be either.
+        if made is not None and last_change(run / candidate.path) < looked_at:
+            return None
     try:
         file = resolve(run, candidate.path)
         if not file.is_file():
             return Failure("missing_output", f"no file {candidate.path}; {_WAY_OUT}")
-        made = candidate.sampling.get(CONTENT_HASH)
-        if made is not None and last_change(file) < looked_at:  # in the same tick of the clock it may be either
-            return None
         if made not in (None, content_hash(load_image(file))):
             return Failure("unreadable_image", f"{candidate.path} is not the picture that was made; {_WAY_OUT}")
     except (UnreadableImageError, OSError) as error:  # OSError: a folder that may not be entered
@@ -58,13 +60,8 @@ def remove_lost(run: Path, known: Mapping[Item, Candidate]) -> set[Item]:
     lost = set()
     looked_at = last_look(run)
     for item, candidate in known.items():
-        if candidate.path is None:
-            continue
-        file = run / image_path(item)
-        with suppress(OSError):
-            if last_change(file) < looked_at:  # without resolving links, which takes longer than all else here
-                continue
-        if picture_failure(run, candidate, looked_at) is not None:
+        if candidate.path is not None and picture_failure(run, candidate, looked_at) is not None:
+            file = run / image_path(item)
             with writing(file):
                 file.unlink(missing_ok=True)
             lost.add(item)

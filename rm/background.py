@@ -106,6 +106,11 @@ class Calls:
 _CALLS: ContextVar[Calls | None] = ContextVar("gnomon_calls", default=None)
 
 
+def is_part_of_calls() -> bool:
+    """Tell whether the current thread is one of those that :meth:`Calls.join`, so that others ask beside it."""
+    return _CALLS.get() is not None
+
+
 class _Background:
     """The loop of a process and its thread."""
 

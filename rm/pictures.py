@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from gnomon.datasets import resolve
 from gnomon.errors import UserError
-from gnomon.images import content_hash, load_image
+from gnomon.images import UnreadableImageError, content_hash, load_image
 from gnomon.records import Reference, Status
 
 if TYPE_CHECKING:
@@ -54,9 +54,12 @@ def load_pictures(
         return NoPictures("missing_output" if status == "ok" else status, "the generator made no picture")
     files = [file for file in candidates if file is not None]
     try:
-        if missing := [file for file in files if not file.exists()]:
-            return NoPictures("missing_output", f"there is no file {missing[0]}")
-        shown = tuple(load_image(file) for file in files)
+        try:
+            shown = tuple(load_image(file) for file in files)
+        except UnreadableImageError:
+            if missing := [file for file in files if not file.exists()]:
+                return NoPictures("missing_output", f"there is no file {missing[0]}")
+            raise
         sources = tuple(load_image(resolve(root, reference.path)) for reference in references)
     except (UserError, OSError) as error:  # a folder that may not be entered, a name that is too long
         return NoPictures("unreadable_image", str(error))

@@ -32,6 +32,8 @@ from gnomon.training import interruptible
 from rm.ahead import ask_ahead
 from rm.judge import Judge, asked_about
 
+_CALLS_AT_ONCE = 16
+"""So many calls of a judge keep what it can take in flight; more of them cost time for passing work around."""
 _SELDOM = 50_000
 """New objects after which the interpreter looks for cycles while a judge is asked ahead."""
 
@@ -59,6 +61,7 @@ class JudgeEvaluator(LightningModule):
         self.listed = {metric for case in read_cases(run.root) for metric in case.metrics}
         self.thresholds = gc.get_threshold()
         self.ahead: Generator[list[Verdict], None, None] | None = None
+        self.together = 1
         self.unused = Parameter(zeros(1), requires_grad=False)  # some strategies take no module without weights
 
     def forward(self, batch: Sequence[Candidate]) -> list[Verdict]:
@@ -88,11 +91,13 @@ class JudgeEvaluator(LightningModule):
             # third of the time of everything that a request costs here, and through what is in flight a tenth.
             gc.freeze()
             gc.set_threshold(_SELDOM, *self.thresholds[1:])
+            questions = fmean(len(self._asked_about(candidate)) for candidate in candidates)
+            self.together = max(1, int(max_concurrency / (_CALLS_AT_ONCE * questions)))
             self.ahead = ask_ahead(
-                lambda candidate: self.forward([candidate]),
-                candidates,
+                self.forward,
+                [part for batch in batches for part in self._parts(batch)],
                 max_concurrency=max_concurrency,
-                questions=fmean(len(self._asked_about(candidate)) for candidate in candidates),
+                questions=questions * self.together,
             )
 
     def give_up(self) -> None:
@@ -109,7 +114,11 @@ class JudgeEvaluator(LightningModule):
         if self.ahead is None:
             verdicts: list[Verdict] = self(batch)
             return verdicts
-        return [verdict for verdicts in islice(self.ahead, len(batch)) for verdict in verdicts]
+        return [verdict for verdicts in islice(self.ahead, len(self._parts(batch))) for verdict in verdicts]
+
+    def _parts(self, batch: Sequence[Candidate]) -> list[Sequence[Candidate]]:
+        """Return the candidates of a batch that are asked about in one call."""
+        return [batch[start : start + self.together] for start in range(0, len(batch), self.together)]
 
     def _is_news(self, verdict: Verdict) -> bool:
         old = self.known.get(key_of_verdict(verdict))

@@ -13,6 +13,7 @@ from typing import TypeVar
 
 from gnomon.records import Reference, Status, Verdict
 from rm.ahead import ask_ahead
+from rm.background import is_part_of_calls
 from rm.judge import JudgeRequest, all_served
 from rm.pictures import NoPictures, Pictures, load_pictures
 from rm.protocols.parsing import Parsed
@@ -77,6 +78,8 @@ class Shell:
         batches = [list(group) for _, group in groupby(requests, key=_candidate)]
         if self.max_concurrency == 1:
             batches = _joined(batches, self.batch_size)
+        elif is_part_of_calls():  # whoever calls keeps the model busy
+            batches = [list(requests)]
         if len(batches) < 2 or self.max_concurrency == 1:
             return [verdict for batch in batches for verdict in self._batch(batch)]
         questions = len(requests) / len(batches)

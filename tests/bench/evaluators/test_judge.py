@@ -6,7 +6,7 @@ import shutil
 import signal
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
 import pytest
@@ -118,6 +118,30 @@ def test_the_verdicts_are_those_of_one_question_at_a_time_and_no_place_is_left_f
     assert [(verdict.case_id, verdict.metric) for verdict in verdicts_of(run)] == [
         (candidate.case_id, metric) for candidate in busy.candidates() for metric in FOUR
     ]
+
+
+class Counted(RubricJudge):
+    """Notes how many questions each call asks."""
+
+    calls: tuple[int, ...] = ()
+
+    def judge(self, requests: Sequence[JudgeRequest]) -> list[Verdict]:
+        Counted.calls += (len(requests),)
+        return super().judge(requests)
+
+
+def test_many_places_in_flight_are_filled_by_few_calls_of_several_pictures(
+    serve: Serve, run: Path, tmp_path: Path
+) -> None:
+    shutil.copytree(run, tmp_path / "one")
+    script = KeptBusy(most=NUM_CASES - 1, total=NUM_CASES - 1)  # all of them are in flight together
+    server = serve(script)
+    judge(run, rubric(server, 64, Counted, METRICS[:1]), batch_size=8)
+    assert not script.stalled
+    assert sorted(Counted.calls) == [2, 3, *[4] * 6]  # 30 pictures in batches of 8, one of them missing
+    script.stalled = True
+    judge(tmp_path / "one", rubric(server, 1, metrics=METRICS[:1]), batch_size=8)
+    assert verdicts_of(run) == verdicts_of(tmp_path / "one")
 
 
 def test_a_step_is_written_while_later_ones_are_asked_about(serve: Serve, run: Path) -> None:
