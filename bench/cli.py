@@ -87,6 +87,7 @@ def generate(
     offset: NonNegativeInt = 0,
     limit: PositiveInt | None = None,
     max_references: NonNegativeInt | None = None,
+    reference_roles: list[str] | str | None = None,
     batch_size: PositiveInt = 8,
     fail_on_error: bool | NonNegativeFloat = False,
 ) -> None:
@@ -104,6 +105,8 @@ def generate(
         offset: leave out the first of those.
         limit: take only so many of what is left.
         max_references: how many references the generator takes at most; cases with more are not applicable.
+        reference_roles: roles of the references that the generator is given, such as identity,object,fashion; all by
+            default, none for a text alone. Judges see all.
         batch_size: cases at once; with a generator behind a server, so many that its requests are always in flight.
         fail_on_error: exit with 1, when all is done, where candidates failed: true for any, a number below 1 for that
             share of them or more, a number from 1 on for so many or more. Where all failed, always.
@@ -124,6 +127,7 @@ def generate(
         offset=offset,
         limit=limit,
         max_references=max_references,
+        reference_roles=() if reference_roles in ("none", []) else listed(reference_roles, flag="--reference-roles"),
         batch_size=batch_size,
     )
     candidates = [made for made in run.candidates() if made.status != "not_applicable"]

@@ -63,6 +63,7 @@ class RunConfig(BaseModel):
     tasks: tuple[str, ...] | None = None
     sample_ids: tuple[str, ...] | None = None
     max_references: int | None = None
+    reference_roles: tuple[str, ...] | None = None  # of the references that the generator is given; None: all
     language: str | None = None  # of the instructions, where the generator says
 
     def identity(self) -> dict[str, object]:
@@ -71,7 +72,7 @@ class RunConfig(BaseModel):
         A setting that is newer than some runs counts only where it was used, so that those runs can go on. The language
         is part of the generator's fingerprint.
         """
-        newer = ("offset", "tasks", "sample_ids", "max_references")
+        newer = ("offset", "tasks", "sample_ids", "max_references", "reference_roles")
         defaults = {name for name in newer if getattr(self, name) == RunConfig.model_fields[name].default}
         return self.model_dump(mode="json", exclude=defaults | {"language"})
 

@@ -21,6 +21,7 @@ from gnomon.records import Candidate, Case
 
 __all__ = [
     "CONTENT_HASH",
+    "REFERENCE_ROLES",
     "Failure",
     "FolderGenerator",
     "Generator",
@@ -31,6 +32,7 @@ __all__ = [
 ]
 
 CONTENT_HASH = "content_hash"
+REFERENCE_ROLES = "reference_roles"
 """Where in `Candidate.sampling` the hash of its picture is."""
 
 _LANGUAGES = ("en", "zh", "mixed")

@@ -61,6 +61,16 @@ def listed(names: str | Sequence[str] | None, *, flag: str) -> tuple[str, ...] |
     return tuple(parts)
 
 
+def check_roles(cases: Sequence[Case], roles: Sequence[str] | None) -> None:
+    """Refuse roles that no reference of a dataset has: a misspelt one would withhold references unnoticed.
+
+    Raises:
+        UserError: names them, and those that there are.
+    """
+    known = sorted({reference.role for case in cases for reference in case.references})
+    _refuse_unknown("references with the role", roles, known, f"; the roles are {', '.join(known) or 'none'}")
+
+
 def _refuse_unknown(what: str, wanted: Sequence[str] | None, known: Sequence[str], way_out: str) -> None:
     known_set = set(known)
     unknown = [name for name in wanted or () if name not in known_set]

@@ -15,7 +15,7 @@ from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from PIL import Image
 
@@ -39,7 +39,7 @@ from bench.folder import (
     open_run,
     read_json,
 )
-from bench.generators import CONTENT_HASH, Failure, FolderGenerator, Generator, language_of
+from bench.generators import CONTENT_HASH, REFERENCE_ROLES, Failure, FolderGenerator, Generator, language_of
 from bench.judging import key_of_verdict
 from bench.pictures import note_look, remove_lost
 from bench.results import (
@@ -51,7 +51,7 @@ from bench.results import (
     count_candidates,
 )
 from bench.scores import Verdicts, prompt_hashes, scores_and_questions, scores_of, served_by
-from bench.selection import select
+from bench.selection import check_roles, select
 from gnomon.datasets import read_cases, resolve, write_records
 from gnomon.errors import UserError
 from gnomon.hashing import stable_seed
@@ -82,6 +82,7 @@ def generate(
     offset: int = 0,
     limit: int | None = None,
     max_references: int | None = None,
+    reference_roles: Sequence[str] | None = None,
     batch_size: int = 8,
 ) -> BenchRun:
     """Make one picture for every case and seed that has none, or whose last try failed in a way that may pass.
@@ -99,10 +100,12 @@ def generate(
         limit: take only so many of what is left; None for all.
         max_references: how many references the generator takes at most; a case with more is not generated and its
             candidate is `not_applicable`. None for any number.
+        reference_roles: roles of the references that the generator is given; it does not see the others, and judges do.
+            None for all. Candidates record it, for what a method was not given may not be held against it.
         batch_size: cases a call. Not part of the run's identity: it may be lowered to go on after too little memory.
 
     Raises:
-        UserError: for a broken dataset, unknown tasks and ids, where the folder holds another run or is in use, and
+        UserError: for a broken dataset, unknown tasks, ids and roles, where the folder holds another run or is in use, and
             where pictures that were taken from a folder were overwritten there.
         ValueError: for numbers below 1, or below 0 for `offset` and `max_references`.
     """
@@ -110,6 +113,7 @@ def generate(
     _check_numbers(0, offset=offset, max_references=max_references)
     root = Path(cases_root)
     everything = read_cases(root)
+    check_roles(everything, reference_roles)
     cases = select(everything, tasks=tasks, sample_ids=sample_ids, offset=offset, limit=limit)
     if isinstance(generator, FolderGenerator):
         generator.inspect(everything, range(seed, seed + repeats))
@@ -123,11 +127,12 @@ def generate(
         tasks=tasks if tasks is None else tuple(sorted(set(tasks))),
         sample_ids=sample_ids if sample_ids is None else tuple(sorted(set(sample_ids))),
         max_references=max_references,
+        reference_roles=reference_roles if reference_roles is None else tuple(sorted(set(reference_roles))),
         language=language_of(generator),
     )
     dataset, stamp = hash_once(root, Path(out), cases=everything)
     with open_run(Path(out), config, seed, dataset) as folder:
-        by_id = {case.id: _as_generators_see_it(case) for case in cases}
+        by_id = {case.id: _as_generators_see_it(case, config.reference_roles) for case in cases}
         known = {(record.case_id, record.seed): record for record in folder.read(Candidate, CANDIDATES)}
         if isinstance(generator, FolderGenerator):
             generator.refuse_changed(known.values(), by_id, folder.path)
@@ -147,7 +152,7 @@ def generate(
                 if item not in known:
                     folder.append(_beyond(name, item, by_id[item[0]], max_references), CANDIDATES)
             batches = _batches(items_of(within, seed, repeats), batch_size)
-            _make_missing(folder, root, generator, name, batches, by_id, known)
+            _make_missing(folder, root, generator, config, batches, by_id, known)
     return BenchRun.read(out)
 
 
@@ -167,7 +172,7 @@ def _make_missing(
     folder: RunFolder,
     root: Path,
     generator: Generator,
-    name: str,
+    config: RunConfig,
     batches: Sequence[Sequence[Item]],
     by_id: Mapping[str, Case],
     known: Mapping[Item, Candidate],
@@ -175,13 +180,13 @@ def _make_missing(
     """Make the pictures that are missing, and record them, and failures where they are news."""
     is_itemwise = getattr(generator, "is_itemwise", False)
     lost = remove_lost(folder.path, known)
-    for batch in track(batches, f"generating with {name}"):
+    for batch in track(batches, f"generating with {config.generator}"):
         waiting = [item for item in batch if item in lost or needs_work(known.get(item))]
         if waiting:
             whole = not is_itemwise and any(item not in known or item in lost for item in batch)
             made = _outputs(root, generator, batch if whole else waiting, by_id)
             for item in waiting:
-                candidate = _record(folder.path, name, item, made[item])
+                candidate = _record(folder.path, config, item, made[item])
                 if candidate != known.get(item):
                     folder.append(candidate, CANDIDATES)
     note_look(folder.path)
@@ -210,22 +215,30 @@ def _beyond(name: str, item: Item, case: Case, max_references: int | None) -> Ca
     )
 
 
-def _as_generators_see_it(case: Case) -> Case:
+def _as_generators_see_it(case: Case, roles: Sequence[str] | None) -> Case:
     """Return a case without the references and questions that are for judges alone."""
-    shown = [reference for reference in case.references if reference.role != CLEAN_SOURCE]
+    shown = [
+        reference
+        for reference in case.references
+        if reference.role != CLEAN_SOURCE and (roles is None or reference.role in roles)
+    ]
     return case.model_copy(update={"references": shown, "questions": []})
 
 
-def _record(path: Path, name: str, item: Item, output: Image.Image | Failure) -> Candidate:
+def _record(path: Path, config: RunConfig, item: Item, output: Image.Image | Failure) -> Candidate:
     """Save a picture, if there is one, and return the candidate."""
     case_id, seed = item
-    noise_seed = stable_seed(case_id, seed)
+    sampling: dict[str, Any] = {"noise_seed": stable_seed(case_id, seed)}
+    if config.reference_roles is not None:
+        sampling[REFERENCE_ROLES] = list(config.reference_roles)
     if isinstance(output, Failure):
-        failed = {"noise_seed": noise_seed, "reason": output.reason}
-        return Candidate(case_id=case_id, generator=name, seed=seed, path=None, status=output.status, sampling=failed)
-    save_png(output, path / image_path(item))
-    sampling = {"noise_seed": noise_seed, CONTENT_HASH: content_hash(output)}
-    return Candidate(case_id=case_id, generator=name, seed=seed, path=image_path(item), sampling=sampling)
+        status, made, sampling["reason"] = output.status, None, output.reason
+    else:
+        save_png(output, path / image_path(item))
+        status, made, sampling[CONTENT_HASH] = "ok", image_path(item), content_hash(output)
+    return Candidate(
+        case_id=case_id, generator=config.generator, seed=seed, path=made, status=status, sampling=sampling
+    )
 
 
 def judge(run: str | Path, judge: Judge, *, batch_size: int = 8, trainer: Trainer | None = None) -> BenchRun:

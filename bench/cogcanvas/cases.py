@@ -22,7 +22,8 @@ ITEMS = (OBJECT, FASHION)
 GROUP_SIZES = {2: 558, 3: 382, 4: 225, 5: 196}
 """Prompts of the paper by number of people."""
 
-TASKS = ("reference_generation", "text_to_image")
+REFERENCE_GENERATION, TEXT_TO_IMAGE = "reference_generation", "text_to_image"
+TASKS = (REFERENCE_GENERATION, TEXT_TO_IMAGE)
 
 QUESTION_DIMENSIONS = ("attribute", "binding", "interaction", "position")
 """What a question is about: how a subject looks, whose an item is, what people do, where they are."""

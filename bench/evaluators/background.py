@@ -1,0 +1,180 @@
+"""BG-Sim: how far the place in a picture is the place of the background reference, whoever stands before it.
+
+Source: Nguyen et al. 2026 (arXiv 2606.15867), section 4 and appendix C.5. The foreground is masked in both pictures, and
+the features of what remains are compared by their cosine. The paper does not say where its mean is taken. Here either
+the features of the cells that remain are averaged in each picture, and one cosine is taken of the two means ("pooled":
+the camera may have moved); or a cosine is taken for each cell that remains in both, and these are averaged ("cells":
+the place has to be where it was).
+"""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Sequence
+from functools import cached_property
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from bench.cogcanvas.cases import BACKGROUND, ITEMS, TEXT_TO_IMAGE
+from bench.evaluators.reference_cache import ReferenceCache
+from bench.generators import REFERENCE_ROLES
+from gnomon.hashing import stable_hash
+from gnomon.records import Reference, Verdict
+from rm.judge import JudgeRequest
+from rm.protocols.asking import Asked, Outcome, Shell
+
+if TYPE_CHECKING:
+    from PIL import Image
+
+    from bench.evaluators.vision.embedding import CellEmbedder
+    from bench.evaluators.vision.segmentation import Segmenter
+
+METRIC = "bg_sim"
+PERSON = "person"
+
+Aggregate = Literal["pooled", "cells"]
+Described = NDArray[np.float32]
+"""Features of a picture's cells and, last, the share of each that is foreground: shape (row, column, dimension + 1)."""
+
+
+class BackgroundJudge:
+    """Compares what is not foreground with the background reference.
+
+    Args:
+        segmenter: masks the foreground: people, and the case's items by their names.
+        embedder: describes the cells of a picture.
+        aggregate: how cells become one number, see the module.
+        max_foreground: cells with a larger share of foreground are left out, 0..1.
+        has_background_input: whether the method is given the background as a picture; where it is not, the metric does
+            not apply. None takes it from the run (`gnomon bench generate --reference-roles`).
+        reference_folder: where the features of references are kept, for all ranks and runs; in memory by default.
+        batch_size: candidates whose pictures are in memory together.
+        name: for people.
+    """
+
+    metrics: tuple[str, ...] = (METRIC,)
+
+    def __init__(
+        self,
+        segmenter: Segmenter,
+        embedder: CellEmbedder,
+        *,
+        aggregate: Aggregate = "pooled",
+        max_foreground: float = 0.1,
+        has_background_input: bool | None = None,
+        reference_folder: str | Path | None = None,
+        batch_size: int = 8,
+        name: str | None = None,
+    ) -> None:
+        if not 0 <= max_foreground < 1:
+            raise ValueError(f"expected max_foreground in 0..1, without 1, got {max_foreground}")
+        self.segmenter, self.embedder, self.aggregate = segmenter, embedder, aggregate
+        self.max_foreground, self.has_background_input = max_foreground, has_background_input
+        self.batch_size = batch_size
+        self.name = name or f"bg-sim ({embedder.name}, {segmenter.name}, {aggregate})"
+        self.references = ReferenceCache(reference_folder)
+
+    @cached_property
+    def fingerprint(self) -> str:
+        """Hash of segmenter, embedder and settings."""
+        settings = [self.aggregate, self.max_foreground, self.has_background_input]
+        return stable_hash(["background", self.segmenter.fingerprint, self.embedder.fingerprint, settings])
+
+    def judge(self, requests: Sequence[JudgeRequest]) -> list[Verdict]:
+        """Return one verdict per request, in order.
+
+        `not_applicable` where the method or the case has no background reference, or the case is to be drawn from its
+        text alone; `out_of_range` where no background is left to compare.
+        """
+        return Shell(
+            self.fingerprint,
+            problem=self._problem,
+            prompt_hash=lambda request: stable_hash(concepts(request)),
+            answer=lambda asked: [self._answer(one) for one in asked],
+            batch_size=self.batch_size,
+            shown=_backgrounds,
+        ).judge(requests)
+
+    def _problem(self, request: JudgeRequest) -> str | None:
+        if request.metric != METRIC:
+            return f"the judge's metric is {METRIC}"
+        if request.case.task == TEXT_TO_IMAGE:
+            return "the case is to be drawn from its text alone"
+        if len(_backgrounds(request)) != 1:
+            return f"the case has {len(_backgrounds(request)) or 'no'} background references"
+        given = request.candidate.sampling.get(REFERENCE_ROLES)
+        from_run = given is None or BACKGROUND in given
+        has_input = from_run if self.has_background_input is None else self.has_background_input
+        return None if has_input else "the method has no background reference as input"
+
+    def _answer(self, asked: Asked) -> Outcome:
+        start = time.perf_counter()
+        words = concepts(asked.request)
+        pictures = asked.pictures
+        try:
+            reference = self.references.get(
+                stable_hash([self.segmenter.fingerprint, self.embedder.fingerprint, words]),
+                pictures.hashes[0],
+                lambda: self._describe(pictures.references[0], words),
+            )
+            candidate = self._describe(pictures.candidates[0], words)
+        except ValueError as error:
+            return Outcome(None, "unreadable_image", str(error))
+        left = [described[..., -1] <= self.max_foreground for described in (candidate, reference)]
+        raw = json.dumps(
+            {"grid": list(left[0].shape), "background": {"candidate": _rows(left[0]), "reference": _rows(left[1])}}
+        )
+        value = self._compare(candidate[..., :-1], reference[..., :-1], *left)
+        seconds = time.perf_counter() - start
+        if value is None:
+            return Outcome(None, "out_of_range", "no background is left to compare", raw, seconds)
+        rationale = f"{left[0].mean():.0%} of the picture and {left[1].mean():.0%} of the reference are background"
+        return Outcome(value, "ok", rationale, raw, seconds)
+
+    def _describe(self, image: Image.Image, words: Sequence[str]) -> Described:
+        from bench.evaluators.vision.segmentation import shares_of_cells
+
+        cells = self.embedder.cells(image)
+        shares = shares_of_cells(self.segmenter.foreground(image, words), *cells.shape[:2])
+        described: Described = np.concatenate([cells, shares[..., None]], axis=-1)
+        return described
+
+    def _compare(
+        self,
+        candidate: NDArray[Any],
+        reference: NDArray[Any],
+        candidate_left: NDArray[Any],
+        reference_left: NDArray[Any],
+    ) -> float | None:
+        """Return the similarity of two pictures' cells where they are left; None where none are."""
+        from bench.evaluators.vision.embedding import cosines
+
+        if self.aggregate == "cells":
+            both = candidate_left & reference_left
+            return float(cosines(candidate[both], reference[both]).mean()) if both.any() else None
+        if not (candidate_left.any() and reference_left.any()):
+            return None
+        means = [
+            cells[left].astype(np.float64).mean(0)
+            for cells, left in ((candidate, candidate_left), (reference, reference_left))
+        ]
+        return float(cosines(*means))
+
+
+def concepts(request: JudgeRequest) -> list[str]:
+    """Return what is foreground in a case: people, and its items by name."""
+    names = {reference.name for reference in request.case.references if reference.role in ITEMS and reference.name}
+    return [PERSON, *sorted(names)]
+
+
+def _backgrounds(request: JudgeRequest) -> list[Reference]:
+    return [reference for reference in request.case.references if reference.role == BACKGROUND]
+
+
+def _rows(left: NDArray[Any]) -> list[str]:
+    """Return a grid as lines of text: "." where background is left, "#" where foreground is."""
+    return ["".join("." if cell else "#" for cell in row) for row in left.tolist()]
