@@ -105,8 +105,8 @@ def generate(
         batch_size: cases a call. Not part of the run's identity: it may be lowered to go on after too little memory.
 
     Raises:
-        UserError: for a broken dataset, unknown tasks, ids and roles, where the folder holds another run or is in use, and
-            where pictures that were taken from a folder were overwritten there.
+        UserError: for a broken dataset, unknown tasks, ids and roles, where the folder holds another run or is in use,
+            and where pictures that were taken from a folder were overwritten there.
         ValueError: for numbers below 1, or below 0 for `offset` and `max_references`.
     """
     _check_numbers(1, repeats=repeats, batch_size=batch_size, limit=limit)

@@ -1,10 +1,10 @@
 """BG-Sim: how far the place in a picture is the place of the background reference, whoever stands before it.
 
-Source: Nguyen et al. 2026 (arXiv 2606.15867), section 4 and appendix C.5. The foreground is masked in both pictures, and
-the features of what remains are compared by their cosine. The paper does not say where its mean is taken. Here either
-the features of the cells that remain are averaged in each picture, and one cosine is taken of the two means ("pooled":
-the camera may have moved); or a cosine is taken for each cell that remains in both, and these are averaged ("cells":
-the place has to be where it was).
+Source: Nguyen et al. 2026 (arXiv 2606.15867), section 4 and appendix C.5. The foreground is masked in both pictures,
+and the features of what remains are compared by their cosine. The paper does not say where its mean is taken. Here
+either the features of the cells that remain are averaged in each picture, and one cosine is taken of the two means
+("pooled": the camera may have moved); or a cosine is taken for each cell that remains in both, and these are averaged
+("cells": the place has to be where it was).
 """
 
 from __future__ import annotations

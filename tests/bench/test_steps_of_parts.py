@@ -12,7 +12,7 @@ import pytest
 from PIL import Image
 
 from bench.folder import BenchRun, RunConfig
-from bench.generators import FolderGenerator
+from bench.generators import REFERENCE_ROLES, FolderGenerator
 from bench.report.leaderboard import write_leaderboard_page
 from bench.report.pages import write_run_page
 from bench.text import results_text
@@ -22,6 +22,7 @@ from gnomon.datasets import read_cases, write_records
 from gnomon.errors import UserError
 from gnomon.hashing import stable_hash
 from gnomon.images import load_image, save_png
+from gnomon.records import Case
 
 MakeDataset = Callable[..., Path]
 
@@ -107,6 +108,45 @@ def test_runs_from_before_there_were_selections_go_on(
     (run / "generate.json").write_text(json.dumps(settings))
     generate(root, run, brightness.NoisyCopy(), name="copy")
     assert BenchRun.read(run).identity == stable_hash([done.config.identity(), 0, done.dataset])
+
+
+def test_a_generator_sees_the_roles_that_it_is_given_and_judges_see_all(
+    make_dataset: MakeDataset, brightness: ModuleType, tmp_path: Path
+) -> None:
+    root, run = make_dataset(2), tmp_path / "run"
+    roles = ["background", "identity"]
+    cases = [
+        case.model_copy(update={"references": [case.references[0].model_copy(update={"role": role}) for role in roles]})
+        for case in read_cases(root)
+    ]
+    write_records(root / "cases.jsonl", cases)
+    seen = []
+
+    class Witness(brightness.NoisyCopy):  # type: ignore[misc]  # of a module that is only known at run time
+        def generate(self, cases: list[Case], references: list[list[Image.Image]], seeds: list[int]) -> object:
+            seen.extend([[reference.role for reference in case.references] for case in cases])
+            assert [len(pictures) for pictures in references] == [len(case.references) for case in cases]
+            return super().generate(cases, references, seeds)
+
+    done = generate(root, run, Witness(), name="copy", reference_roles=["identity", "identity"], max_references=1)
+    assert seen == [["identity"]] * 2
+    assert [reference.role for reference in done.cases["case-0"].references] == roles
+    assert {tuple(candidate.sampling[REFERENCE_ROLES]) for candidate in done.candidates()} == {("identity",)}
+    generate(root, run, Witness(), name="copy", reference_roles=["identity"], max_references=1)
+    with pytest.raises(UserError, match=r"config\.reference_roles"):
+        generate(root, run, Witness(), name="copy", max_references=1)
+    with pytest.raises(
+        UserError, match=r"role 'backgroud' \(did you mean 'background'\?\); the roles are background, id"
+    ):
+        generate(root, tmp_path / "other", Witness(), name="copy", reference_roles=["backgroud"])
+
+
+def test_runs_with_all_references_are_as_they_were(
+    make_dataset: MakeDataset, brightness: ModuleType, tmp_path: Path
+) -> None:
+    done = generate(make_dataset(1), tmp_path / "run", brightness.NoisyCopy(), name="copy")
+    assert "reference_roles" not in done.config.identity()
+    assert set(done.candidates()[0].sampling) == {"noise_seed", "content_hash"}
 
 
 @pytest.mark.parametrize("setting", [{"offset": -1}, {"max_references": -1}, {"limit": 0}, {"repeats": 0}])

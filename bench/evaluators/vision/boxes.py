@@ -26,7 +26,8 @@ def intersection_over_union(first: Boxes, second: Boxes) -> NDArray[np.float64]:
     high = np.minimum(first[:, None, 2:], second[None, :, 2:])
     shared = np.prod(np.clip(high - low, 0, None), axis=-1)
     union = _areas(first)[:, None] + _areas(second)[None, :] - shared
-    return np.divide(shared, union, out=np.zeros_like(shared), where=union > 0)
+    overlaps: NDArray[np.float64] = np.divide(shared, union, out=np.zeros_like(shared), where=union > 0)
+    return overlaps
 
 
 def _areas(boxes: Boxes) -> NDArray[np.float64]:

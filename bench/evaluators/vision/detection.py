@@ -1,4 +1,4 @@
-"""Where things are in a picture: detectors of transformers, of anything that has a name or of a fixed list of classes."""
+"""Where things are in a picture: detectors of transformers, of anything that has a name or of fixed classes."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ class Detections:
     """What was found for one query, best first.
 
     Attributes:
-        boxes: of shape (found, 4), in pixels.
+        boxes: of shape (found, 4), in pixels, within the picture.
         scores: of shape (found,), in 0..1.
     """
 
@@ -116,7 +116,7 @@ class OpenVocabularyDetector:
         found = self._processor.post_process_grounded_object_detection(
             outputs, threshold=self.threshold, target_sizes=[(image.height, image.width)]
         )[0]
-        detections = _detections(found)
+        detections = _detections(found["boxes"], found["scores"], image)
         kept = non_maximum_suppression(detections.boxes, detections.scores, self.max_overlap)
         return Detections(detections.boxes[kept], detections.scores[kept])
 
@@ -176,13 +176,16 @@ class ObjectDetector:
             outputs, threshold=self.threshold, target_sizes=[(image.height, image.width)]
         )[0]
         wanted = [place for place, number in enumerate(found["labels"].tolist()) if self.labels[number] == label]
-        return _detections({name: found[name][wanted] for name in ("boxes", "scores")})
+        return _detections(found["boxes"][wanted], found["scores"][wanted], image)
 
 
-def _detections(found: Any) -> Detections:
-    scores = found["scores"].double().cpu().numpy()
-    order = np.argsort(-scores, kind="stable")
-    return Detections(found["boxes"].double().cpu().numpy().reshape(-1, 4)[order], scores[order])
+def _detections(boxes: torch.Tensor, scores: torch.Tensor, image: Image.Image) -> Detections:
+    """Sort by score, and cut boxes to the picture; less than a pixel, as in OWLv2's padding, is nothing."""
+    sides = np.array([image.width, image.height] * 2, dtype=np.float64)
+    within = np.clip(boxes.double().cpu().numpy().reshape(-1, 4), 0, sides)
+    sure = scores.double().cpu().numpy()
+    order = [place for place in np.argsort(-sure, kind="stable") if (within[place, 2:] - within[place, :2] >= 1).all()]
+    return Detections(within[order].reshape(-1, 4), sure[order])
 
 
 def _of_query(outputs: Any, place: int) -> Any:

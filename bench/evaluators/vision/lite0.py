@@ -90,7 +90,7 @@ class EfficientNetLite0(nn.Module):
         self.fc = nn.Linear(DIMENSION, NUM_CLASSES)
 
     def after_block(self, x: Tensor, block: int) -> Tensor:
-        """Return the features after a block (0..15), which is linear at its end: shape (picture, channel, row, column)."""
+        """Return the features after a block (0..15), which ends linearly: shape (picture, channel, row, column)."""
         x = relu6(self.bn0(self.conv_stem(x)))
         for layer in self.blocks[: block + 1]:
             x = layer(x)

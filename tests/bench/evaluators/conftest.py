@@ -147,7 +147,9 @@ def owlv2(tmp_path_factory: pytest.TempPathFactory) -> Path:
     )
     processor = Owlv2Processor(Owlv2ImageProcessorPil(size={"height": 64, "width": 64}), clip_tokenizer())
     processor.save_pretrained(folder)
-    return _saved(Owlv2ForObjectDetection(config), folder)
+    model = Owlv2ForObjectDetection(config)
+    model.box_head.dense2.weight.data *= 0.05  # boxes near their patches, hence within the picture
+    return _saved(model, folder)
 
 
 @pytest.fixture(scope="session")
@@ -186,7 +188,10 @@ def grounding_dino(tmp_path_factory: pytest.TempPathFactory) -> Path:
     )
     images = GroundingDinoImageProcessorPil(size={"shortest_edge": 64, "longest_edge": 96})
     GroundingDinoProcessor(images, tokenizer).save_pretrained(folder)
-    return _saved(GroundingDinoForObjectDetection(config), folder)
+    model = GroundingDinoForObjectDetection(config)
+    for head in model.bbox_embed:
+        head.layers[-1].bias.data[2:] = 3.0  # large boxes, so that some overlap
+    return _saved(model, folder)
 
 
 @pytest.fixture(scope="session")
@@ -205,7 +210,11 @@ def yolos(tmp_path_factory: pytest.TempPathFactory) -> Path:
         label2id={"person": 0, "dog": 1},
     )
     YolosImageProcessorPil(size={"shortest_edge": 64, "longest_edge": 64}).save_pretrained(folder)
-    return _saved(YolosForObjectDetection(config), folder)
+    model = YolosForObjectDetection(config)
+    model.vit.embeddings.detection_tokens.data.normal_()  # so that not all of them say the same
+    for layer in model.class_labels_classifier.layers:
+        layer.weight.data.normal_()
+    return _saved(model, folder)
 
 
 @pytest.fixture
