@@ -15,9 +15,14 @@ CONFIGS = Path(__file__).parents[2] / "configs/bench"
 
 def test_every_recipe_is_tested_here() -> None:
     assert {path.name for path in CONFIGS.glob("*.yaml")} == {
+        "cogcanvas_background.yaml",
+        "cogcanvas_background_offline.yaml",
         "cogcanvas_identity.yaml",
         "cogcanvas_identity_offline.yaml",
+        "cogcanvas_person_count.yaml",
         "cogcanvas_retrieval.yaml",
+        "cogcanvas_subject.yaml",
+        "cogcanvas_subject_offline.yaml",
         "control_always_no.yaml",
         "control_always_yes.yaml",
         "control_text_only.yaml",
@@ -48,6 +53,21 @@ def test_the_recipe_of_an_images_api_parses_and_says_how_many_requests_fly() -> 
 def test_the_edit_compass_recipes_parse(name: str) -> None:
     settings = auto_parser(cli.judge_run).parse_args(["--config", str(CONFIGS / f"{name}.yaml")])
     assert settings["judge"]["class_path"] == "bench.editcompass.judge.EditCompassJudge"
+
+
+@pytest.mark.parametrize(
+    ("name", "class_path"),
+    [
+        ("subject", "subject.SubjectJudge"),
+        ("subject_offline", "subject.SubjectJudge"),
+        ("background", "background.BackgroundJudge"),
+        ("background_offline", "background.BackgroundJudge"),
+        ("person_count", "person_count.PersonCountJudge"),
+    ],
+)
+def test_the_cogcanvas_recipes_parse(name: str, class_path: str) -> None:
+    settings = auto_parser(cli.judge_run).parse_args(["--config", str(CONFIGS / f"cogcanvas_{name}.yaml")])
+    assert settings["judge"]["class_path"] == f"bench.evaluators.{class_path}"
 
 
 @pytest.mark.parametrize(
