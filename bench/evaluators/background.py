@@ -37,6 +37,9 @@ METRIC = "bg_sim"
 PERSON = "person"
 
 Aggregate = Literal["pooled", "cells"]
+Cells = NDArray[np.float32]
+"""Features of a picture's cells: shape (row, column, dimension)."""
+
 Described = NDArray[np.float32]
 """Features of a picture's cells and, last, the share of each that is foreground: shape (row, column, dimension + 1)."""
 
@@ -51,7 +54,7 @@ class BackgroundJudge:
         max_foreground: cells with a larger share of foreground are left out, 0..1.
         has_background_input: whether the method is given the background as a picture; where it is not, the metric does
             not apply. None takes it from the run (`gnomon bench generate --reference-roles`).
-        reference_folder: where the features of references are kept, for all ranks and runs; in memory by default.
+        cache: folder for the features of references, shared by ranks and runs; None keeps them in memory.
         batch_size: candidates whose pictures are in memory together.
         name: for people.
     """
@@ -66,7 +69,7 @@ class BackgroundJudge:
         aggregate: Aggregate = "pooled",
         max_foreground: float = 0.1,
         has_background_input: bool | None = None,
-        reference_folder: str | Path | None = None,
+        cache: str | Path | None = None,
         batch_size: int = 8,
         name: str | None = None,
     ) -> None:
@@ -76,7 +79,7 @@ class BackgroundJudge:
         self.max_foreground, self.has_background_input = max_foreground, has_background_input
         self.batch_size = batch_size
         self.name = name or f"bg-sim ({embedder.name}, {segmenter.name}, {aggregate})"
-        self.references = ReferenceCache(reference_folder)
+        self.references = ReferenceCache(cache)
 
     @cached_property
     def fingerprint(self) -> str:
@@ -128,9 +131,9 @@ class BackgroundJudge:
         raw = json.dumps(
             {"grid": list(left[0].shape), "background": {"candidate": _rows(left[0]), "reference": _rows(left[1])}}
         )
-        value = self._compare(candidate[..., :-1], reference[..., :-1], *left)
         seconds = time.perf_counter() - start
-        if value is None:
+        value = _compare(candidate[..., :-1], reference[..., :-1], *left, self.aggregate)
+        if value is None or not np.isfinite(value):
             return Outcome(None, "out_of_range", "no background is left to compare", raw, seconds)
         rationale = f"{left[0].mean():.0%} of the picture and {left[1].mean():.0%} of the reference are background"
         return Outcome(value, "ok", rationale, raw, seconds)
@@ -143,26 +146,32 @@ class BackgroundJudge:
         described: Described = np.concatenate([cells, shares[..., None]], axis=-1)
         return described
 
-    def _compare(
-        self,
-        candidate: NDArray[Any],
-        reference: NDArray[Any],
-        candidate_left: NDArray[Any],
-        reference_left: NDArray[Any],
-    ) -> float | None:
-        """Return the similarity of two pictures' cells where they are left; None where none are."""
-        from bench.evaluators.vision.embedding import cosines
 
-        if self.aggregate == "cells":
-            both = candidate_left & reference_left
-            return float(cosines(candidate[both], reference[both]).mean()) if both.any() else None
-        if not (candidate_left.any() and reference_left.any()):
-            return None
-        means = [
-            cells[left].astype(np.float64).mean(0)
-            for cells, left in ((candidate, candidate_left), (reference, reference_left))
-        ]
-        return float(cosines(*means))
+def _compare(
+    candidate: Cells, reference: Cells, candidate_left: NDArray[Any], reference_left: NDArray[Any], aggregate: Aggregate
+) -> float | None:
+    """Return the similarity of two pictures' cells where they are left; None where none are."""
+    if aggregate == "cells":
+        both = candidate_left & reference_left
+        return _mean_cosine(candidate[both], reference[both]) if both.any() else None
+    if not (candidate_left.any() and reference_left.any()):
+        return None
+    means = [
+        one[left].mean(0, dtype=np.float64) for one, left in ((candidate, candidate_left), (reference, reference_left))
+    ]
+    return _mean_cosine(*means)
+
+
+def _mean_cosine(first: NDArray[Any], second: NDArray[Any]) -> float:
+    """Return the mean of the cosines of each two vectors; NaN where one has no direction."""
+    return float((_directions(first) * _directions(second)).sum(-1).mean())
+
+
+def _directions(vectors: NDArray[Any]) -> NDArray[np.float64]:
+    """Return vectors of unit length; NaN where one has no direction."""
+    double = vectors.astype(np.float64)
+    lengths = np.linalg.norm(double, axis=-1, keepdims=True)
+    return np.divide(double, lengths, out=np.full_like(double, np.nan), where=lengths > 0)
 
 
 def concepts(request: JudgeRequest) -> list[str]:

@@ -19,6 +19,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bench.cogcanvas.cases import ITEMS, TEXT_TO_IMAGE
+from bench.evaluators.cosine import cosines
 from bench.evaluators.reference_cache import ReferenceCache
 from bench.evaluators.slots import Regions, assign, exchange, pooled
 from gnomon.hashing import stable_hash
@@ -103,7 +104,7 @@ class SubjectJudge:
         localizer: finds the slots.
         embedder: embeds references and what was cut out.
         margin: what is added to each side of a box, as a share of its width and height.
-        reference_folder: where embeddings of references are kept, for all ranks and runs; in memory by default.
+        cache: folder for the embeddings of references, shared by ranks and runs; None keeps them in memory.
         batch_size: candidates whose pictures are in memory together.
         name: for people.
     """
@@ -116,7 +117,7 @@ class SubjectJudge:
         embedder: Embedder,
         *,
         margin: float = 0.05,
-        reference_folder: str | Path | None = None,
+        cache: str | Path | None = None,
         batch_size: int = 8,
         name: str | None = None,
     ) -> None:
@@ -125,7 +126,7 @@ class SubjectJudge:
         self.localizer, self.embedder, self.margin = localizer, embedder, margin
         self.batch_size = batch_size
         self.name = name or f"dino-sim ({embedder.name}, {localizer.name})"
-        self.references = ReferenceCache(reference_folder)
+        self.references = ReferenceCache(cache)
 
     @cached_property
     def fingerprint(self) -> str:
@@ -155,6 +156,8 @@ class SubjectJudge:
         except ValueError as error:
             return Outcome(None, "unreadable_image", str(error))
         value = float(np.mean([slot.similarity for slot in slots]))
+        if not np.isfinite(value):
+            return Outcome(None, "out_of_range", "the embedding of a picture has no direction")
         missing = [slot.reference.name for slot in slots if slot.box is None]
         rationale = f"{len(slots) - len(missing)} of {len(slots)} found" + (
             f"; missing: {', '.join(map(str, missing))}" if missing else ""
@@ -164,7 +167,6 @@ class SubjectJudge:
 
     def _slots(self, image: Image.Image, references: Sequence[Reference], asked: Asked) -> list[_Slot]:
         from bench.evaluators.vision.boxes import crop
-        from bench.evaluators.vision.embedding import cosines
 
         names = [reference.name or "" for reference in references]
         known = self._embedded(asked)
@@ -174,7 +176,7 @@ class SubjectJudge:
         similarity = np.zeros_like(regions.scores)
         if places:
             seen = self.embedder.embed([crop(image, regions.boxes[place], self.margin) for place in places])
-            similarity[:, places] = cosines(known[:, None], seen[None])
+            similarity[:, places] = cosines(known, seen)
         return [
             _Slot(reference, 0.0)
             if place is None

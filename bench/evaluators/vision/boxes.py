@@ -1,4 +1,4 @@
-"""Boxes in pictures: how far they overlap, which of several are one, and what they cut out.
+"""Boxes in pictures: how far they overlap, and what they cut out.
 
 A box is (left, top, right, bottom) in pixels.
 """
@@ -33,16 +33,6 @@ def intersection_over_union(first: Boxes, second: Boxes) -> NDArray[np.float64]:
 def _areas(boxes: Boxes) -> NDArray[np.float64]:
     areas: NDArray[np.float64] = np.prod(np.clip(boxes[:, 2:] - boxes[:, :2], 0, None), axis=-1)
     return areas
-
-
-def non_maximum_suppression(boxes: Boxes, scores: NDArray[np.float64], max_overlap: float) -> list[int]:
-    """Return which boxes are kept, best first: each of them overlaps no better one by more than `max_overlap`."""
-    overlaps = intersection_over_union(boxes, boxes)
-    kept: list[int] = []
-    for place in np.argsort(-scores, kind="stable").tolist():
-        if all(overlaps[place, other] <= max_overlap for other in kept):
-            kept.append(place)
-    return kept
 
 
 def crop(image: Image.Image, box: Boxes, margin: float) -> Image.Image:

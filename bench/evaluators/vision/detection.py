@@ -13,7 +13,8 @@ import torch
 from numpy.typing import NDArray
 from transformers import AutoModelForObjectDetection, AutoModelForZeroShotObjectDetection
 
-from bench.evaluators.vision.boxes import Boxes, non_maximum_suppression
+from bench.evaluators.faces.boxes import suppressed
+from bench.evaluators.vision.boxes import Boxes
 from bench.evaluators.vision.loading import VisionModel
 from gnomon.errors import UserError
 from gnomon.hashing import stable_hash
@@ -117,7 +118,7 @@ class OpenVocabularyDetector:
             outputs, threshold=self.threshold, target_sizes=[(image.height, image.width)]
         )[0]
         detections = _detections(found["boxes"], found["scores"], image)
-        kept = non_maximum_suppression(detections.boxes, detections.scores, self.max_overlap)
+        kept = suppressed(detections.boxes, detections.scores, self.max_overlap)
         return Detections(detections.boxes[kept], detections.scores[kept])
 
 

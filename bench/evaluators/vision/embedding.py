@@ -142,11 +142,3 @@ class DinoCells:
         rows, columns = (length // self._patch for length in pixels.shape[-2:])
         found: Vectors = tokens.reshape(rows, columns, -1).float().cpu().numpy()
         return found
-
-
-def cosines(first: NDArray[Any], second: NDArray[Any]) -> NDArray[np.float64]:
-    """Return the cosine of each two vectors, along the last axis, in -1..1; 0 where one of them is 0."""
-    a, b = first.astype(np.float64), second.astype(np.float64)
-    lengths = np.linalg.norm(a, axis=-1) * np.linalg.norm(b, axis=-1)
-    products = (a * b).sum(-1)
-    return np.clip(np.divide(products, lengths, out=np.zeros_like(products), where=lengths > 0), -1, 1)

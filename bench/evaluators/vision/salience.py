@@ -8,16 +8,15 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
-import torch
 from numpy.typing import NDArray
 from PIL import Image
 
 from bench.evaluators.offline import U2NETP, locate
+from bench.evaluators.onnx import OnnxModel
 from gnomon.hashing import stable_hash
-from gnomon.optional import require
 
 if TYPE_CHECKING:
     from bench.evaluators.vision.segmentation import Mask
@@ -41,11 +40,7 @@ class SalienceSegmenter:
     name = "u2netp"
 
     def __init__(self, path: str | Path | None = None) -> None:
-        runtime: Any = require("onnxruntime", feature="U2NetP", extra="offline")
-        options = runtime.SessionOptions()
-        options.intra_op_num_threads = torch.get_num_threads()
-        file = locate(U2NETP, path)
-        self._session: Any = runtime.InferenceSession(str(file), options, providers=["CPUExecutionProvider"])
+        self._network = OnnxModel(locate(U2NETP, path))
 
     @property
     def fingerprint(self) -> str:
@@ -56,8 +51,7 @@ class SalienceSegmenter:
         """Return how far each of 320 x 320 cells stands out: 0 is the least in the picture, 1 the most."""
         pixels = np.asarray(image.resize((SIZE, SIZE), Image.Resampling.BILINEAR), dtype=np.float32)
         scaled = (pixels / max(float(pixels.max()), 1.0) - _MEAN) / _DEVIATION
-        name = self._session.get_inputs()[0].name
-        raw: NDArray[np.float32] = self._session.run(None, {name: scaled.transpose(2, 0, 1)[None]})[0][0, 0]
+        raw = self._network.run(scaled.transpose(2, 0, 1)[None])[0, 0]
         low, high = float(raw.min()), float(raw.max())
         return np.zeros_like(raw) if high <= low else (raw - low) / (high - low)
 

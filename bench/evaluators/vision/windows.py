@@ -16,10 +16,11 @@ import torch
 from numpy.typing import NDArray
 from torch.nn.functional import avg_pool2d
 
+from bench.evaluators.cosine import cosines
+from bench.evaluators.faces.boxes import suppressed
 from bench.evaluators.offline import EFFICIENTNET_LITE0
 from bench.evaluators.slots import Regions
-from bench.evaluators.vision.boxes import Boxes, non_maximum_suppression
-from bench.evaluators.vision.embedding import cosines
+from bench.evaluators.vision.boxes import Boxes
 from bench.evaluators.vision.lite0 import DIMENSION, lite0_pixels, load_lite0
 from bench.evaluators.vision.lite0_features import MEAN_FILE, subject_mean
 from gnomon.errors import UserError
@@ -76,9 +77,9 @@ class WindowLocalizer:
                 f"expected WindowLocalizer beside Lite0Embedder, got embeddings of {references.shape[-1]} dimensions"
             )
         boxes, vectors = self._windows(image)
-        alike = cosines(references[:, None], vectors[None])
+        alike = np.nan_to_num(cosines(references, vectors))
         alike[alike < self.threshold] = 0
-        kept = [place for place in non_maximum_suppression(boxes, alike.max(0), MAX_OVERLAP) if alike[:, place].any()]
+        kept = [place for place in suppressed(boxes, alike.max(0), MAX_OVERLAP) if alike[:, place].any()]
         return Regions(boxes[kept], alike[:, kept])
 
     @torch.inference_mode()

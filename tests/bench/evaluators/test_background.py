@@ -13,7 +13,8 @@ from PIL import Image
 
 from bench.cogcanvas.cases import TEXT_TO_IMAGE
 from bench.evaluators.background import METRIC, BackgroundJudge, concepts
-from bench.evaluators.vision.embedding import DinoCells, Vectors, cosines
+from bench.evaluators.cosine import cosines
+from bench.evaluators.vision.embedding import DinoCells, Vectors
 from bench.evaluators.vision.segmentation import Mask, Sam3Segmenter
 from bench.generators import REFERENCE_ROLES
 from tests.bench.evaluators.scenes import request
@@ -130,7 +131,7 @@ def test_what_does_not_apply_is_blank(tmp_path: Path) -> None:
 def test_references_are_described_once_per_set_of_concepts(tmp_path: Path) -> None:
     picture = quarters("red", "black", "blue", "lime")
     requests = [request(tmp_path, METRIC, picture, PLACE, case_id=f"case-{place}") for place in range(3)]
-    first = judge(reference_folder=tmp_path / "cache")
+    first = judge(cache=tmp_path / "cache")
     first.judge(requests)
     assert isinstance(first.embedder, ColourCells)
     assert first.embedder.num_pictures == 3 + 1
@@ -138,7 +139,7 @@ def test_references_are_described_once_per_set_of_concepts(tmp_path: Path) -> No
     assert concepts(hat) == ["person", "hat"]
     first.judge([hat])
     assert first.embedder.num_pictures == 3 + 1 + 2
-    second = judge(reference_folder=tmp_path / "cache")
+    second = judge(cache=tmp_path / "cache")
     second.judge([*requests, hat])
     assert isinstance(second.embedder, ColourCells)
     assert second.embedder.num_pictures == 4
@@ -163,6 +164,6 @@ def test_it_sees_through_sam3_and_dinov3(sam3: Path, dinov3: Path, noise: Image.
         rows, columns = (length // 4 for length in mask.shape)
         shares = mask.reshape(4, rows, 4, columns).mean((1, 3))
         means.append(embedder.cells(picture)[shares <= 0.9].mean(0))
-    assert verdict.value == pytest.approx(float(cosines(*means)), abs=1e-5)
+    assert verdict.value == pytest.approx(float(cosines(means[0][None], means[1][None])[0, 0]), abs=1e-5)
     same = request(tmp_path, METRIC, noise, [("background", "the bay", noise)], case_id="same")
     assert BackgroundJudge(segmenter, embedder, max_foreground=0.9).judge([same])[0].value == pytest.approx(1)

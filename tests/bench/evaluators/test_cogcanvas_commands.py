@@ -58,7 +58,7 @@ def test_all_three_judges_fill_a_run(
 ) -> None:
     run = tmp_path / "run"
     generate(cases, run)
-    kept = {"reference_folder": tmp_path / "references"}
+    kept = {"cache": tmp_path / "references"}
     tiny = {"localizer__detector__model": owlv2, "localizer__detector__device": "cpu"}
     for _ in range(2):  # again: nothing is asked twice
         judge("cogcanvas_subject", run, **tiny, embedder__model=dinov2, embedder__device="cpu", **kept)
@@ -89,7 +89,7 @@ def test_a_method_without_a_background_input_has_no_background_score(
         segmenter__device="cpu",
         embedder__model=dinov3,
         embedder__device="cpu",
-        reference_folder=tmp_path / "references",
+        cache=tmp_path / "references",
     )
     (cell,) = next(iter(summarize(run).judges.values())).metrics.values()
     assert (cell.value, cell.n_scored, cell.n_na) == (None, 0, 3)

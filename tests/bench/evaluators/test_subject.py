@@ -11,10 +11,11 @@ import pytest
 from PIL import Image
 
 from bench.cogcanvas.cases import TEXT_TO_IMAGE
+from bench.evaluators.cosine import cosines
 from bench.evaluators.slots import Regions
 from bench.evaluators.subject import METRIC, DetectorLocalizer, SubjectJudge
 from bench.evaluators.vision.detection import OpenVocabularyDetector
-from bench.evaluators.vision.embedding import DinoEmbedder, Vectors, cosines
+from bench.evaluators.vision.embedding import DinoEmbedder, Vectors
 from rm.judge import JudgeRequest
 from tests.bench.evaluators.scenes import request
 
@@ -101,11 +102,11 @@ def test_references_are_embedded_once_and_shared_through_a_folder(tmp_path: Path
     localizer = TableLocalizer([LEFT], hat=[0.9], drum=[0.0])
     references = [("object", "hat", RED), ("object", "drum", GREEN)]
     requests = [request(tmp_path, METRIC, scene(RED, BLUE), references, case_id=f"case-{place}") for place in range(3)]
-    first = judge(localizer, reference_folder=tmp_path / "cache")
+    first = judge(localizer, cache=tmp_path / "cache")
     values = [verdict.value for verdict in first.judge(requests)]
     assert isinstance(first.embedder, ColourEmbedder)
     assert first.embedder.num_pictures == 2 + 3
-    second = judge(localizer, reference_folder=tmp_path / "cache")
+    second = judge(localizer, cache=tmp_path / "cache")
     assert [verdict.value for verdict in second.judge(requests)] == values
     assert isinstance(second.embedder, ColourEmbedder)
     assert second.embedder.num_pictures == 3
@@ -159,7 +160,7 @@ def test_it_sees_through_a_real_detector_and_dinov2(
             (max(int(left), 0), max(int(top), 0), min(int(np.ceil(right)), 90), min(int(np.ceil(bottom)), 60))
         )
         vectors = embedder.embed([cut, reference])
-        expected.append(float(cosines(vectors[0], vectors[1])))
+        expected.append(float(cosines(vectors[:1], vectors[1:])[0, 0]))
     assert verdict.value == pytest.approx(np.mean(expected), abs=0.02)  # boxes are written with one decimal
 
 

@@ -1,4 +1,4 @@
-"""Boxes: overlap, suppression and what is cut out."""
+"""Boxes: overlap and what is cut out."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from PIL import Image
 from transformers.models.owlv2.image_processing_pil_owlv2 import box_iou
 
-from bench.evaluators.vision.boxes import Boxes, crop, intersection_over_union, non_maximum_suppression
+from bench.evaluators.vision.boxes import Boxes, crop, intersection_over_union
 
 
 def boxes_strategy(most: int = 8) -> st.SearchStrategy[Boxes]:
@@ -32,20 +32,6 @@ def test_a_box_without_area_overlaps_nothing() -> None:
     overlaps = intersection_over_union(boxes, boxes)
     assert overlaps[1, 1] == 1
     assert overlaps.sum() == 1
-
-
-@given(boxes_strategy(), st.data(), st.sampled_from([0.0, 0.3, 0.5, 1.0]))
-def test_what_is_suppressed_overlaps_a_better_box_and_what_is_kept_does_not(
-    boxes: Boxes, data: st.DataObject, most: float
-) -> None:
-    scores = np.array(data.draw(st.lists(st.floats(0, 1), min_size=len(boxes), max_size=len(boxes))))
-    kept = non_maximum_suppression(boxes, scores, most)
-    overlaps = intersection_over_union(boxes, boxes)
-    assert kept[0] == int(scores.argmax())
-    assert (np.diff(scores[kept]) <= 0).all()
-    assert all(overlaps[one, other] <= most for one in kept for other in kept if one != other)
-    for dropped in set(range(len(boxes))) - set(kept):
-        assert any(overlaps[dropped, better] > most and scores[better] >= scores[dropped] for better in kept)
 
 
 def test_a_margin_is_a_share_of_the_box_and_stays_within_the_picture() -> None:

@@ -1,4 +1,4 @@
-"""Embedders: the class token and the patches of the stock models, and cosines."""
+"""Embedders: the class token and the patches of the stock models."""
 
 from __future__ import annotations
 
@@ -7,14 +7,11 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
-from hypothesis import given
-from hypothesis import strategies as st
-from hypothesis.extra.numpy import arrays
 from PIL import Image
 from transformers import Dinov2Model, DINOv3ViTModel, ResNetConfig, ResNetModel
 from transformers.models.convnext.image_processing_pil_convnext import ConvNextImageProcessorPil
 
-from bench.evaluators.vision.embedding import DinoCells, DinoEmbedder, cosines
+from bench.evaluators.vision.embedding import DinoCells, DinoEmbedder
 from bench.evaluators.vision.loading import VisionModel
 from gnomon.errors import UserError
 
@@ -62,22 +59,3 @@ def test_a_model_without_patches_has_no_cells(tmp_path: Path) -> None:
     ConvNextImageProcessorPil(size={"shortest_edge": 32}).save_pretrained(tmp_path)
     with pytest.raises(UserError, match="expected a vision transformer with patches"):
         DinoCells(tmp_path)
-
-
-@given(arrays(np.float32, (3, 4), elements=st.floats(-100, 100, width=32)), st.floats(0.1, 10))
-def test_a_cosine_knows_directions_alone(vectors: np.ndarray, factor: float) -> None:
-    found = cosines(vectors[:, None], vectors[None])
-    assert found.shape == (3, 3)
-    assert np.abs(found).max() <= 1
-    np.testing.assert_allclose(found, found.T, atol=1e-12)
-    np.testing.assert_allclose(cosines(vectors * np.float32(factor), vectors), np.diag(found), atol=1e-5)
-    expected = torch.nn.functional.cosine_similarity(
-        torch.from_numpy(vectors[0]).double(), torch.from_numpy(vectors[1]).double(), dim=0
-    )
-    lengths = np.linalg.norm(vectors, axis=-1)
-    if min(lengths[:2]) > 1e-3:
-        assert found[0, 1] == pytest.approx(float(expected), abs=1e-6)
-
-
-def test_the_cosine_with_nothing_is_0() -> None:
-    assert cosines(np.zeros(3), np.ones(3)) == 0
