@@ -231,14 +231,13 @@ def _record(path: Path, config: RunConfig, item: Item, output: Image.Image | Fai
     sampling: dict[str, Any] = {"noise_seed": stable_seed(case_id, seed)}
     if config.reference_roles is not None:
         sampling[REFERENCE_ROLES] = list(config.reference_roles)
+    made = Candidate(case_id=case_id, generator=config.generator, seed=seed, path=None, sampling=sampling)
     if isinstance(output, Failure):
-        status, made, sampling["reason"] = output.status, None, output.reason
-    else:
-        save_png(output, path / image_path(item))
-        status, made, sampling[CONTENT_HASH] = "ok", image_path(item), content_hash(output)
-    return Candidate(
-        case_id=case_id, generator=config.generator, seed=seed, path=made, status=status, sampling=sampling
-    )
+        failed = {**sampling, "reason": output.reason}
+        return made.model_copy(update={"status": output.status, "sampling": failed})
+    save_png(output, path / image_path(item))
+    hashed = {**sampling, CONTENT_HASH: content_hash(output)}
+    return made.model_copy(update={"path": image_path(item), "sampling": hashed})
 
 
 def judge(run: str | Path, judge: Judge, *, batch_size: int = 8, trainer: Trainer | None = None) -> BenchRun:

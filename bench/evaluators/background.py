@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import json
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
@@ -25,11 +25,10 @@ from bench.generators import REFERENCE_ROLES
 from gnomon.hashing import stable_hash
 from gnomon.records import Reference, Verdict
 from rm.judge import JudgeRequest
+from rm.pictures import Pictures
 from rm.protocols.asking import Asked, Outcome, Shell
 
 if TYPE_CHECKING:
-    from PIL import Image
-
     from bench.evaluators.vision.embedding import CellEmbedder
     from bench.evaluators.vision.segmentation import Segmenter
 
@@ -39,9 +38,6 @@ PERSON = "person"
 Aggregate = Literal["pooled", "cells"]
 Cells = NDArray[np.float32]
 """Features of a picture's cells: shape (row, column, dimension)."""
-
-Described = NDArray[np.float32]
-"""Features of a picture's cells and, last, the share of each that is foreground: shape (row, column, dimension + 1)."""
 
 
 class BackgroundJudge:
@@ -115,36 +111,36 @@ class BackgroundJudge:
         return None if has_input else "the method has no background reference as input"
 
     def _answer(self, asked: Asked) -> Outcome:
+        from bench.evaluators.vision.segmentation import shares_of_cells
+
         start = time.perf_counter()
-        words = concepts(asked.request)
+        words = concepts(asked.request) if self.segmenter.takes_words else []
         pictures = asked.pictures
+        image, place = pictures.candidates[0], pictures.references[0]
         try:
-            reference = self.references.get(
-                stable_hash([self.segmenter.fingerprint, self.embedder.fingerprint, words]),
-                pictures.hashes[0],
-                lambda: self._describe(pictures.references[0], words),
-            )
-            candidate = self._describe(pictures.candidates[0], words)
+            candidate, mask = self.embedder.cells(image), self.segmenter.foreground(image, words)
+            reference = self._kept(self.embedder.fingerprint, pictures, lambda: self.embedder.cells(place))
+            segmenter = stable_hash([self.segmenter.fingerprint, words])
+            place_mask = self._kept(segmenter, pictures, lambda: self.segmenter.foreground(place, words))
         except ValueError as error:
             return Outcome(None, "unreadable_image", str(error))
-        left = [described[..., -1] <= self.max_foreground for described in (candidate, reference)]
+        left = [
+            shares_of_cells(one, *cells.shape[:2]) <= self.max_foreground
+            for one, cells in ((mask, candidate), (place_mask, reference))
+        ]
         raw = json.dumps(
             {"grid": list(left[0].shape), "background": {"candidate": _rows(left[0]), "reference": _rows(left[1])}}
         )
         seconds = time.perf_counter() - start
-        value = _compare(candidate[..., :-1], reference[..., :-1], *left, self.aggregate)
+        value = _compare(candidate, reference, left[0], left[1], self.aggregate)
         if value is None or not np.isfinite(value):
             return Outcome(None, "out_of_range", "no background is left to compare", raw, seconds)
         rationale = f"{left[0].mean():.0%} of the picture and {left[1].mean():.0%} of the reference are background"
         return Outcome(value, "ok", rationale, raw, seconds)
 
-    def _describe(self, image: Image.Image, words: Sequence[str]) -> Described:
-        from bench.evaluators.vision.segmentation import shares_of_cells
-
-        cells = self.embedder.cells(image)
-        shares = shares_of_cells(self.segmenter.foreground(image, words), *cells.shape[:2])
-        described: Described = np.concatenate([cells, shares[..., None]], axis=-1)
-        return described
+    def _kept(self, backend: str, pictures: Pictures, compute: Callable[[], NDArray[Any]]) -> NDArray[Any]:
+        """Return what a backend computes of the reference, computed once."""
+        return self.references.get(backend, pictures.hashes[0], compute)
 
 
 def _compare(
@@ -171,7 +167,8 @@ def _directions(vectors: NDArray[Any]) -> NDArray[np.float64]:
     """Return vectors of unit length; NaN where one has no direction."""
     double = vectors.astype(np.float64)
     lengths = np.linalg.norm(double, axis=-1, keepdims=True)
-    return np.divide(double, lengths, out=np.full_like(double, np.nan), where=lengths > 0)
+    directions: NDArray[np.float64] = np.divide(double, lengths, out=np.full_like(double, np.nan), where=lengths > 0)
+    return directions
 
 
 def concepts(request: JudgeRequest) -> list[str]:

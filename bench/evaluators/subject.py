@@ -11,7 +11,7 @@ import json
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
 
@@ -188,16 +188,16 @@ class SubjectJudge:
 
     def _embedded(self, asked: Asked) -> Vectors:
         """Return the references' embeddings: shape (slot, dimension)."""
-        pictures = asked.pictures
-        found: Vectors = np.stack(
-            [
-                self.references.get(
-                    self.embedder.fingerprint, picture_hash, lambda shown=picture: self.embedder.embed([shown])[0]
-                )
-                for picture, picture_hash in zip(pictures.references, pictures.hashes, strict=False)
-            ]
-        )
-        return found
+        kept = [
+            self.references.get(self.embedder.fingerprint, content, partial(self._vector, picture))
+            for picture, content in zip(asked.pictures.references, asked.pictures.hashes, strict=False)
+        ]
+        vectors: Vectors = np.stack(kept)
+        return vectors
+
+    def _vector(self, picture: Image.Image) -> Vectors:
+        vector: Vectors = self.embedder.embed([picture])[0]
+        return vector
 
 
 def items(request: JudgeRequest) -> list[Reference]:

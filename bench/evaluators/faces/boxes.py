@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 from numpy.typing import NDArray
 
 
-def suppressed(
-    boxes: NDArray[np.float32], scores: NDArray[np.float32], threshold: float, *, of_smaller: bool = False
-) -> list[int]:
+def suppressed(boxes: NDArray[Any], scores: NDArray[Any], threshold: float, *, of_smaller: bool = False) -> list[int]:
     """Return which boxes are left, the surest first, when each takes out those that overlap it too much.
 
     Args:

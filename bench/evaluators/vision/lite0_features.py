@@ -72,10 +72,10 @@ def subject_vector(network: torch.nn.Module, segmenter: SalienceSegmenter, image
 
     Where nothing stands out, it is the mean over the whole picture.
     """
-    mask = segmenter.foreground(image)
+    mask = segmenter.foreground(image, [])
     if not mask.any():
         mask = np.ones_like(mask)
-    (top, bottom), (left, right) = (_range(mask.any(axis)) for axis in (1, 0))
+    (top, bottom), (left, right) = (_range(np.flatnonzero(mask.any(axis))) for axis in (1, 0))
     height, width = mask.shape
     box = (
         left * image.width // width,
@@ -89,9 +89,8 @@ def subject_vector(network: torch.nn.Module, segmenter: SalienceSegmenter, image
     return vector
 
 
-def _range(line: NDArray[np.bool_]) -> tuple[int, int]:
-    """Return where the first true value is, and where the last one ends."""
-    places = np.flatnonzero(line)
+def _range(places: NDArray[np.intp]) -> tuple[int, int]:
+    """Return where the first place is, and where the last one ends."""
     return int(places[0]), int(places[-1]) + 1
 
 

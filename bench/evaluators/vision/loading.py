@@ -99,7 +99,10 @@ class VisionModel:
     @property
     def model(self) -> Any:
         """The model, on the device."""
-        return self._model.to(own_device(self._device))
+        device = own_device(self._device)
+        if self._model.device != device:
+            self._model.to(device)
+        return self._model
 
     def prepare(self, images: list[Image.Image], **settings: Any) -> torch.Tensor:
         """Return pictures as the model takes them: shape (picture, 3, height, width), on the device.

@@ -38,6 +38,7 @@ class SalienceSegmenter:
     """
 
     name = "u2netp"
+    takes_words = False
 
     def __init__(self, path: str | Path | None = None) -> None:
         self._network = OnnxModel(locate(U2NETP, path))
@@ -55,6 +56,6 @@ class SalienceSegmenter:
         low, high = float(raw.min()), float(raw.max())
         return np.zeros_like(raw) if high <= low else (raw - low) / (high - low)
 
-    def foreground(self, image: Image.Image, concepts: Sequence[str] = ()) -> Mask:
+    def foreground(self, image: Image.Image, concepts: Sequence[str]) -> Mask:
         """Return what stands out; the concepts are not looked at."""
         return self.salience(image) > THRESHOLD

@@ -28,16 +28,18 @@ class Segmenter(Protocol):
 
     Attributes:
         name: for people.
+        takes_words: whether it looks at the concepts; one that does not takes what stands out.
     """
 
     name: str
+    takes_words: bool
 
     @property
     def fingerprint(self) -> str:
         """Hash of weights, preprocessing and settings."""
 
     def foreground(self, image: Image.Image, concepts: Sequence[str]) -> Mask:
-        """Return what shows any of the concepts; a segmenter without words takes what stands out."""
+        """Return what shows any of the concepts."""
 
 
 class Sam3Segmenter:
@@ -57,6 +59,8 @@ class Sam3Segmenter:
     Raises:
         UserError: when there is no such model or device.
     """
+
+    takes_words = True
 
     def __init__(
         self,

@@ -1,220 +1,47 @@
-"""Tiny random checkpoints of the real vision classes, as folders with all that their loaders read."""
+"""Fixtures: tiny random checkpoints of the real vision classes, and a picture."""
 
 from __future__ import annotations
 
-import json
-import string
 from pathlib import Path
 
 import numpy as np
 import pytest
 import torch
 from PIL import Image
-from transformers import (
-    BertTokenizer,
-    CLIPTokenizer,
-    Dinov2Config,
-    Dinov2Model,
-    DINOv3ViTConfig,
-    DINOv3ViTModel,
-    GroundingDinoConfig,
-    GroundingDinoForObjectDetection,
-    GroundingDinoProcessor,
-    Owlv2Config,
-    Owlv2ForObjectDetection,
-    Owlv2Processor,
-    PreTrainedModel,
-    Sam3Config,
-    Sam3Model,
-    YolosConfig,
-    YolosForObjectDetection,
-)
-from transformers.models.bit.image_processing_pil_bit import BitImageProcessorPil
-from transformers.models.grounding_dino.image_processing_pil_grounding_dino import GroundingDinoImageProcessorPil
-from transformers.models.owlv2.image_processing_pil_owlv2 import Owlv2ImageProcessorPil
-from transformers.models.yolos.image_processing_pil_yolos import YolosImageProcessorPil
+
+from tests.bench.evaluators import checkpoints
 
 torch.set_num_threads(1)
 
 
-def _saved(model: PreTrainedModel, folder: Path) -> Path:
-    model.save_pretrained(folder)
-    return folder
-
-
-def _json(folder: Path, **settings: object) -> None:
-    (folder / "preprocessor_config.json").write_text(json.dumps(settings))
-
-
-def clip_tokenizer() -> CLIPTokenizer:
-    """Return a tokenizer of single letters in CLIP's format."""
-    letters = string.ascii_lowercase + string.digits
-    words = [*letters, *(f"{letter}</w>" for letter in letters), "<|startoftext|>", "<|endoftext|>"]
-    return CLIPTokenizer(
-        vocab={word: place for place, word in enumerate(words)},
-        merges=[],
-        model_max_length=16,
-        pad_token="<|endoftext|>",
-    )
-
-
-CLIP_WORDS = 2 * 36 + 2
-
-
 @pytest.fixture(scope="session")
 def dinov2(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    folder = tmp_path_factory.mktemp("dinov2")
-    torch.manual_seed(0)
-    config = Dinov2Config(hidden_size=32, num_hidden_layers=2, num_attention_heads=4, image_size=28, patch_size=14)
-    processor = BitImageProcessorPil(
-        size={"shortest_edge": 32},
-        crop_size={"height": 28, "width": 28},
-        image_mean=[0.485, 0.456, 0.406],
-        image_std=[0.229, 0.224, 0.225],
-    )
-    processor.save_pretrained(folder)
-    return _saved(Dinov2Model(config), folder)
+    return checkpoints.build_dinov2(tmp_path_factory.mktemp("dinov2"))
 
 
 @pytest.fixture(scope="session")
 def dinov3(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    folder = tmp_path_factory.mktemp("dinov3")
-    torch.manual_seed(0)
-    config = DINOv3ViTConfig(
-        hidden_size=32,
-        intermediate_size=64,
-        num_hidden_layers=2,
-        num_attention_heads=4,
-        image_size=64,
-        patch_size=16,
-        num_register_tokens=4,
-    )
-    _json(folder, image_processor_type="DINOv3ViTImageProcessorFast", size={"height": 64, "width": 64})
-    return _saved(DINOv3ViTModel(config), folder)
+    return checkpoints.build_dinov3(tmp_path_factory.mktemp("dinov3"))
 
 
 @pytest.fixture(scope="session")
 def sam3(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    folder = tmp_path_factory.mktemp("sam3")
-    torch.manual_seed(0)
-    transformer = {"hidden_size": 32, "num_layers": 1, "num_attention_heads": 4, "intermediate_size": 32}
-    config = Sam3Config(
-        vision_config={
-            "backbone_config": {
-                "model_type": "sam3_vit_model",
-                "hidden_size": 32,
-                "intermediate_size": 32,
-                "num_hidden_layers": 2,
-                "num_attention_heads": 4,
-                "image_size": 56,
-                "patch_size": 14,
-                "window_size": 2,
-                "global_attn_indexes": [1],
-                "pretrain_image_size": 56,
-            },
-            "fpn_hidden_size": 32,
-            "backbone_feature_sizes": [[16, 16], [8, 8], [4, 4]],
-        },
-        text_config={
-            "hidden_size": 32,
-            "intermediate_size": 32,
-            "num_hidden_layers": 1,
-            "num_attention_heads": 4,
-            "projection_dim": 32,
-            "vocab_size": CLIP_WORDS,
-            "max_position_embeddings": 32,
-            "eos_token_id": CLIP_WORDS - 1,
-        },
-        geometry_encoder_config=transformer,
-        detr_encoder_config=transformer,
-        detr_decoder_config={**transformer, "num_queries": 5},
-        mask_decoder_config={"hidden_size": 32, "num_attention_heads": 4},
-    )
-    _json(folder, image_processor_type="Sam3ImageProcessorFast", size={"height": 56, "width": 56})
-    clip_tokenizer().save_pretrained(folder)
-    return _saved(Sam3Model(config), folder)
+    return checkpoints.build_sam3(tmp_path_factory.mktemp("sam3"))
 
 
 @pytest.fixture(scope="session")
 def owlv2(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    folder = tmp_path_factory.mktemp("owlv2")
-    torch.manual_seed(0)
-    layers = {"hidden_size": 32, "intermediate_size": 32, "num_hidden_layers": 2, "num_attention_heads": 4}
-    config = Owlv2Config(
-        text_config={**layers, "vocab_size": CLIP_WORDS, "eos_token_id": CLIP_WORDS - 1},
-        vision_config={**layers, "image_size": 64, "patch_size": 16},
-        projection_dim=32,
-    )
-    processor = Owlv2Processor(Owlv2ImageProcessorPil(size={"height": 64, "width": 64}), clip_tokenizer())
-    processor.save_pretrained(folder)
-    model = Owlv2ForObjectDetection(config)
-    model.box_head.dense2.weight.data *= 0.05  # boxes near their patches, hence within the picture
-    return _saved(model, folder)
+    return checkpoints.build_owlv2(tmp_path_factory.mktemp("owlv2"))
 
 
 @pytest.fixture(scope="session")
 def grounding_dino(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    folder = tmp_path_factory.mktemp("grounding_dino")
-    torch.manual_seed(0)
-    words = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", ".", "?", "a", "red", "blue", "hat", "bag"]
-    tokenizer = BertTokenizer(vocab={word: place for place, word in enumerate(words)})
-    config = GroundingDinoConfig(
-        backbone_config={
-            "model_type": "swin",
-            "embed_dim": 16,
-            "depths": [1, 1, 1, 1],
-            "num_heads": [2, 2, 2, 2],
-            "window_size": 4,
-            "image_size": 64,
-            "out_features": ["stage2", "stage3", "stage4"],
-        },
-        text_config={
-            "model_type": "bert",
-            "vocab_size": len(words),
-            "hidden_size": 32,
-            "num_hidden_layers": 1,
-            "num_attention_heads": 4,
-            "intermediate_size": 32,
-        },
-        d_model=32,
-        encoder_layers=1,
-        decoder_layers=2,
-        encoder_ffn_dim=32,
-        decoder_ffn_dim=32,
-        encoder_attention_heads=4,
-        decoder_attention_heads=4,
-        num_queries=6,
-        num_feature_levels=4,
-    )
-    images = GroundingDinoImageProcessorPil(size={"shortest_edge": 64, "longest_edge": 96})
-    GroundingDinoProcessor(images, tokenizer).save_pretrained(folder)
-    model = GroundingDinoForObjectDetection(config)
-    for head in model.bbox_embed:
-        head.layers[-1].bias.data[2:] = 3.0  # large boxes, so that some overlap
-    return _saved(model, folder)
+    return checkpoints.build_grounding_dino(tmp_path_factory.mktemp("grounding_dino"))
 
 
 @pytest.fixture(scope="session")
 def yolos(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    folder = tmp_path_factory.mktemp("yolos")
-    torch.manual_seed(0)
-    config = YolosConfig(
-        hidden_size=32,
-        intermediate_size=32,
-        num_hidden_layers=2,
-        num_attention_heads=4,
-        image_size=[64, 64],
-        patch_size=16,
-        num_detection_tokens=7,
-        id2label={0: "person", 1: "dog"},
-        label2id={"person": 0, "dog": 1},
-    )
-    YolosImageProcessorPil(size={"shortest_edge": 64, "longest_edge": 64}).save_pretrained(folder)
-    model = YolosForObjectDetection(config)
-    model.vit.embeddings.detection_tokens.data.normal_()  # so that not all of them say the same
-    for layer in model.class_labels_classifier.layers:
-        layer.weight.data.normal_()
-    return _saved(model, folder)
+    return checkpoints.build_yolos(tmp_path_factory.mktemp("yolos"))
 
 
 @pytest.fixture

@@ -22,7 +22,7 @@ def request(
     *,
     case_id: str = "scene",
     task: str = REFERENCE_GENERATION,
-    **sampling: Any,
+    sampling: dict[str, Any] | None = None,
 ) -> JudgeRequest:
     """Write the pictures of a case below `root`, and return the request to judge one.
 
@@ -46,7 +46,7 @@ def request(
     return JudgeRequest(
         case=Case(id=case_id, benchmark="cogcanvas", task=task, instruction=Text(en="a scene"), references=listed),
         root=root,
-        candidate=Candidate(case_id=case_id, generator="g", seed=0, path=candidate_path.name, sampling=sampling),
+        candidate=Candidate(case_id=case_id, generator="g", seed=0, path=candidate_path.name, sampling=sampling or {}),
         image=None if image is None else candidate_path,
         metric=metric,
     )

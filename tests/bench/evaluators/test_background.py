@@ -41,8 +41,13 @@ class BlackSegmenter:
     name = "black"
     fingerprint = "black"
 
+    def __init__(self, *, takes_words: bool = True) -> None:
+        self.takes_words, self.num_pictures = takes_words, 0
+
     def foreground(self, image: Image.Image, concepts: Sequence[str]) -> Mask:
         """Return where the picture is black."""
+        self.num_pictures += 1
+        assert bool(concepts) == self.takes_words
         found: Mask = np.asarray(image).max(-1) == 0
         return found
 
@@ -102,8 +107,8 @@ def test_cells_that_are_left_in_one_picture_only_are_not_compared(tmp_path: Path
 
 def test_a_method_without_a_background_input_is_blank(tmp_path: Path) -> None:
     picture = quarters("red", "red", "blue", "lime")
-    without = request(tmp_path, METRIC, picture, PLACE, **{REFERENCE_ROLES: ["identity", "object"]})
-    with_it = request(tmp_path, METRIC, picture, PLACE, **{REFERENCE_ROLES: ["background", "identity"]})
+    without = request(tmp_path, METRIC, picture, PLACE, sampling={REFERENCE_ROLES: ["identity", "object"]})
+    with_it = request(tmp_path, METRIC, picture, PLACE, sampling={REFERENCE_ROLES: ["background", "identity"]})
     silent = request(tmp_path, METRIC, picture, PLACE)
     asked = [without, with_it, silent]
     assert [verdict.status for verdict in judge().judge(asked)] == ["not_applicable", "ok", "ok"]
@@ -128,27 +133,30 @@ def test_what_does_not_apply_is_blank(tmp_path: Path) -> None:
     assert "2 background references" in (verdicts[1].rationale or "")
 
 
-def test_references_are_described_once_per_set_of_concepts(tmp_path: Path) -> None:
+@pytest.mark.parametrize(("takes_words", "num_masks"), [(True, 2), (False, 1)])
+def test_references_are_looked_at_once_and_masked_once_for_the_same_words(
+    takes_words: bool, num_masks: int, tmp_path: Path
+) -> None:
     picture = quarters("red", "black", "blue", "lime")
     requests = [request(tmp_path, METRIC, picture, PLACE, case_id=f"case-{place}") for place in range(3)]
-    first = judge(cache=tmp_path / "cache")
-    first.judge(requests)
-    assert isinstance(first.embedder, ColourCells)
-    assert first.embedder.num_pictures == 3 + 1
-    hat = request(tmp_path, METRIC, picture, [*PLACE, ("fashion", "hat", picture)], case_id="hat")
-    assert concepts(hat) == ["person", "hat"]
-    first.judge([hat])
-    assert first.embedder.num_pictures == 3 + 1 + 2
-    second = judge(cache=tmp_path / "cache")
-    second.judge([*requests, hat])
-    assert isinstance(second.embedder, ColourCells)
-    assert second.embedder.num_pictures == 4
+    requests.append(request(tmp_path, METRIC, picture, [*PLACE, ("fashion", "hat", picture)], case_id="hat"))
+    assert concepts(requests[-1]) == ["person", "hat"]
+    for num_cells, num_masked in ((1, num_masks), (0, 0)):  # and again, by another process
+        segmenter, embedder = BlackSegmenter(takes_words=takes_words), ColourCells()
+        verdicts = BackgroundJudge(segmenter, embedder, cache=tmp_path / "cache").judge(requests)
+        assert {verdict.status for verdict in verdicts} == {"ok"}
+        assert (embedder.num_pictures, segmenter.num_pictures) == (4 + num_cells, 4 + num_masked)
 
 
 def test_settings_are_checked_and_part_of_the_fingerprint() -> None:
     with pytest.raises(ValueError, match="max_foreground"):
         judge(max_foreground=1.0)
-    settings = [{}, {"aggregate": "cells"}, {"max_foreground": 0.5}, {"has_background_input": True}]
+    settings: list[dict[str, Any]] = [
+        {},
+        {"aggregate": "cells"},
+        {"max_foreground": 0.5},
+        {"has_background_input": True},
+    ]
     assert len({judge(**setting).fingerprint for setting in settings}) == 4
     assert judge().name == "bg-sim (colour, black, pooled)"
 

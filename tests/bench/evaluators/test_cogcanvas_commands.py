@@ -74,7 +74,7 @@ def test_all_three_judges_fill_a_run(
         "bg_sim": (2, 0, 1),
         "person_count": (1, 0, 2),
     }
-    assert len(list((tmp_path / "references").rglob("*.npy"))) == 2 + 1
+    assert len(list((tmp_path / "references").rglob("*.npy"))) == 2 + 2
 
 
 def test_a_method_without_a_background_input_has_no_background_score(

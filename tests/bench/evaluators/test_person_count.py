@@ -16,7 +16,7 @@ from tests.bench.evaluators.scenes import request
 
 
 def group(size: int, picture: Image.Image) -> list[tuple[str, str | None, Image.Image]]:
-    return [("identity", f"person {place}", picture) for place in range(size)] + [("object", "hat", picture)]
+    return [*(("identity", f"person {place}", picture) for place in range(size)), ("object", "hat", picture)]
 
 
 def test_a_picture_with_as_many_people_as_identities_counts(yolos: Path, noise: Image.Image, tmp_path: Path) -> None:

@@ -24,7 +24,9 @@ def test_the_flower_stands_out_from_the_leaves() -> None:
 def test_the_mask_goes_with_the_subject() -> None:
     need(U2NETP)
     image, segmenter = photograph("flower"), SalienceSegmenter()
-    there, mirrored = (segmenter.foreground(one) for one in (image, image.transpose(Image.Transpose.FLIP_LEFT_RIGHT)))
+    there, mirrored = (
+        segmenter.foreground(one, []) for one in (image, image.transpose(Image.Transpose.FLIP_LEFT_RIGHT))
+    )
     assert (there == mirrored[:, ::-1]).mean() > 0.97
     assert segmenter.fingerprint == SalienceSegmenter().fingerprint
 

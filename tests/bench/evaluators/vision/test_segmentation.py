@@ -51,15 +51,15 @@ def test_a_concept_may_be_longer_than_the_model_reads(sam3: Path, noise: Image.I
 
 
 def test_the_fingerprint_knows_thresholds(sam3: Path) -> None:
-    settings = [{}, {"threshold": 0.4}, {"mask_threshold": 0.4}]
-    assert len({Sam3Segmenter(sam3, **setting).fingerprint for setting in settings}) == 3
+    segmenters = [Sam3Segmenter(sam3), Sam3Segmenter(sam3, threshold=0.4), Sam3Segmenter(sam3, mask_threshold=0.4)]
+    assert len({segmenter.fingerprint for segmenter in segmenters}) == 3
 
 
 def test_shares_are_exact_where_cells_divide_the_mask() -> None:
     mask = np.zeros((4, 6), dtype=bool)
     mask[:2, :2] = True
     mask[3, 5] = True
-    np.testing.assert_allclose(shares_of_cells(mask, 2, 3), [[1, 0, 0], [0, 0, 0.25]])
+    np.testing.assert_allclose(shares_of_cells(mask, 2, 3), np.array([[1, 0, 0], [0, 0, 0.25]]))
 
 
 @given(st.integers(1, 20), st.integers(1, 20), st.integers(1, 7), st.integers(1, 7))
