@@ -105,13 +105,12 @@ def generate(
         batch_size: cases a call. Not part of the run's identity: it may be lowered to go on after too little memory.
 
     Raises:
-        UserError: for a broken dataset, unknown tasks, ids and roles, where the folder holds another run or is in use,
-            and where pictures that were taken from a folder were overwritten there.
+        UserError: for a broken dataset, unknown names, a folder in use or of another run, and overwritten pictures.
         ValueError: for numbers below 1, or below 0 for `offset` and `max_references`.
     """
     _check_numbers(1, repeats=repeats, batch_size=batch_size, limit=limit)
     _check_numbers(0, offset=offset, max_references=max_references)
-    root = Path(cases_root)
+    root, out = Path(cases_root), Path(out)
     everything = read_cases(root)
     check_roles(everything, reference_roles)
     cases = select(everything, tasks=tasks, sample_ids=sample_ids, offset=offset, limit=limit)
@@ -124,21 +123,19 @@ def generate(
         repeats=repeats,
         limit=limit,
         offset=offset,
-        tasks=tasks if tasks is None else tuple(sorted(set(tasks))),
-        sample_ids=sample_ids if sample_ids is None else tuple(sorted(set(sample_ids))),
+        tasks=_in_order(tasks),
+        sample_ids=_in_order(sample_ids),
         max_references=max_references,
-        reference_roles=reference_roles if reference_roles is None else tuple(sorted(set(reference_roles))),
+        reference_roles=_in_order(reference_roles),
         language=language_of(generator),
     )
-    dataset, stamp = hash_once(root, Path(out), cases=everything)
-    with open_run(Path(out), config, seed, dataset) as folder:
+    dataset, stamp = hash_once(root, out, cases=everything)
+    with open_run(out, config, seed, dataset) as folder:
         by_id = {case.id: _as_generators_see_it(case, config.reference_roles) for case in cases}
         known = {(record.case_id, record.seed): record for record in folder.read(Candidate, CANDIDATES)}
         if isinstance(generator, FolderGenerator):
             generator.refuse_changed(known.values(), by_id, folder.path)
         with folder.start("generate"):
-            if not (folder.path / CASES).exists():  # equal ones otherwise, by the run's identity
-                write_records(folder.path / CASES, cases)
             settings = GenerateFile(
                 cases=str(root.resolve()),
                 stamp=stamp,
@@ -146,14 +143,22 @@ def generate(
                 batch_size=batch_size,
                 config=config,
             )
-            folder.write_json(GENERATE, settings)
+            _write_settings(folder, settings, cases)
             within, beyond = _by_references(list(by_id.values()), max_references)
-            for item in items_of(beyond, seed, repeats):
-                if item not in known:
-                    folder.append(_beyond(name, item, by_id[item[0]], max_references), CANDIDATES)
+            _note_beyond(folder, config, [item for item in items_of(beyond, seed, repeats) if item not in known], by_id)
             batches = _batches(items_of(within, seed, repeats), batch_size)
             _make_missing(folder, root, generator, config, batches, by_id, known)
     return BenchRun.read(out)
+
+
+def _in_order(names: Sequence[str] | None) -> tuple[str, ...] | None:
+    return None if names is None else tuple(sorted(set(names)))
+
+
+def _write_settings(folder: RunFolder, settings: GenerateFile, cases: Sequence[Case]) -> None:
+    if not (folder.path / CASES).exists():  # equal ones otherwise, by the run's identity
+        write_records(folder.path / CASES, cases)
+    folder.write_json(GENERATE, settings)
 
 
 def _check_numbers(least: int, **numbers: int | None) -> None:
@@ -166,6 +171,12 @@ def _by_references(cases: Sequence[Case], most: int | None) -> tuple[list[Case],
     """Return the cases with at most so many references, and the others."""
     within = [case for case in cases if most is None or len(case.references) <= most]
     return within, [case for case in cases if most is not None and len(case.references) > most]
+
+
+def _note_beyond(folder: RunFolder, config: RunConfig, items: Sequence[Item], by_id: Mapping[str, Case]) -> None:
+    """Record the items that have more references than the generator takes."""
+    for item in items:
+        folder.append(_beyond(config.generator, item, by_id[item[0]], config.max_references), CANDIDATES)
 
 
 def _make_missing(
