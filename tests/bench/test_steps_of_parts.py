@@ -122,7 +122,7 @@ def test_a_generator_sees_the_roles_that_it_is_given_and_judges_see_all(
     write_records(root / "cases.jsonl", cases)
     seen = []
 
-    class Witness(brightness.NoisyCopy):  # type: ignore[misc]  # of a module that is only known at run time
+    class Witness(brightness.NoisyCopy):  # type: ignore[misc, name-defined]  # of a module that is only known at run time
         def generate(self, cases: list[Case], references: list[list[Image.Image]], seeds: list[int]) -> object:
             seen.extend([[reference.role for reference in case.references] for case in cases])
             assert [len(pictures) for pictures in references] == [len(case.references) for case in cases]
