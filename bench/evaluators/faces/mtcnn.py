@@ -17,10 +17,10 @@ import torch.nn.functional as F
 from PIL import Image as PillowImage
 from torch import Tensor, nn
 
-from bench.evaluators.faces.boxes import suppressed
 from bench.evaluators.faces.face import Face
 from bench.evaluators.faces.weights import load_weights, read_state
 from bench.evaluators.offline import locate, target_file
+from bench.evaluators.vision.boxes import suppressed
 from gnomon.hashing import file_hash, stable_hash
 from rm.devices import check_device, own_device
 

@@ -1,11 +1,11 @@
-"""Boxes in pictures: how far they overlap, and what they cut out.
+"""Boxes in pictures: how far they overlap, which of them are left then, and what they cut out.
 
 A box is (left, top, right, bottom) in pixels.
 """
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -33,6 +33,28 @@ def intersection_over_union(first: Boxes, second: Boxes) -> NDArray[np.float64]:
 def _areas(boxes: Boxes) -> NDArray[np.float64]:
     areas: NDArray[np.float64] = np.prod(np.clip(boxes[:, 2:] - boxes[:, :2], 0, None), axis=-1)
     return areas
+
+
+def suppressed(boxes: NDArray[Any], scores: NDArray[Any], threshold: float, *, of_smaller: bool = False) -> list[int]:
+    """Return which boxes are left, the surest first, when each takes out those that overlap it too much.
+
+    Args:
+        boxes: left, top, right, bottom [n, 4].
+        scores: [n].
+        threshold: the largest share of overlap that is let stand, 0 to 1.
+        of_smaller: whether the overlap is a share of the smaller box of the two, and not of their union.
+    """
+    areas = _areas(boxes)
+    waiting = np.argsort(-scores, kind="stable")
+    kept = []
+    while len(waiting):
+        first, waiting = int(waiting[0]), waiting[1:]
+        kept.append(first)
+        corners = np.maximum(boxes[first, :2], boxes[waiting, :2]), np.minimum(boxes[first, 2:], boxes[waiting, 2:])
+        shared = np.prod(np.maximum(0, corners[1] - corners[0]), axis=1)
+        both = np.minimum(areas[first], areas[waiting]) if of_smaller else areas[first] + areas[waiting] - shared
+        waiting = waiting[shared <= threshold * both]
+    return kept
 
 
 def crop(image: Image.Image, box: Boxes, margin: float) -> Image.Image:

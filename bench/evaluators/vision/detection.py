@@ -13,8 +13,7 @@ import torch
 from numpy.typing import NDArray
 from transformers import AutoModelForObjectDetection, AutoModelForZeroShotObjectDetection
 
-from bench.evaluators.faces.boxes import suppressed
-from bench.evaluators.vision.boxes import Boxes
+from bench.evaluators.vision.boxes import Boxes, suppressed
 from bench.evaluators.vision.loading import VisionModel
 from gnomon.errors import UserError
 from gnomon.hashing import stable_hash

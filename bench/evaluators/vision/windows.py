@@ -17,10 +17,9 @@ from numpy.typing import NDArray
 from torch.nn.functional import avg_pool2d
 
 from bench.evaluators.cosine import cosines
-from bench.evaluators.faces.boxes import suppressed
 from bench.evaluators.offline import EFFICIENTNET_LITE0
 from bench.evaluators.slots import Regions
-from bench.evaluators.vision.boxes import Boxes
+from bench.evaluators.vision.boxes import Boxes, suppressed
 from bench.evaluators.vision.lite0 import DIMENSION, lite0_pixels, load_lite0
 from bench.evaluators.vision.lite0_features import MEAN_FILE, subject_mean
 from gnomon.errors import UserError

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from bench.evaluators.faces.boxes import suppressed
+from bench.evaluators.vision.boxes import suppressed
 
 corner, side = st.integers(0, 30), st.integers(1, 20)
 boxes = st.lists(st.tuples(corner, corner, side, side), max_size=12)
