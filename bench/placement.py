@@ -8,7 +8,9 @@ from __future__ import annotations
 import difflib
 import glob
 import hashlib
+import os
 import re
+import stat
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
@@ -94,7 +96,15 @@ class ById:
 
 
 def _with_endings(path: Path) -> list[Path]:
-    return [file for ending in ENDINGS if (file := Path(f"{path}{ending}")).is_file()]
+    return [Path(file) for ending in ENDINGS if _is_file(file := f"{path}{ending}")]
+
+
+def _is_file(path: str) -> bool:
+    """Do as `Path.is_file` does, without the path, which takes longer to make."""
+    try:
+        return stat.S_ISREG(os.stat(path).st_mode)  # noqa: PTH116
+    except (FileNotFoundError, NotADirectoryError):
+        return False
 
 
 class ByPattern:

@@ -111,30 +111,32 @@ def generate(
     _check_numbers(1, repeats=repeats, batch_size=batch_size, limit=limit)
     _check_numbers(0, offset=offset, max_references=max_references)
     root, out = Path(cases_root), Path(out)
-    everything = read_cases(root)
-    check_roles(everything, reference_roles)
-    cases = select(everything, tasks=tasks, sample_ids=sample_ids, offset=offset, limit=limit)
-    if isinstance(generator, FolderGenerator):
-        generator.inspect(everything, range(seed, seed + repeats))
-    config = RunConfig(
-        generator=name,
-        generator_class=_class_path(generator),
-        generator_fingerprint=getattr(generator, "fingerprint", None),
-        repeats=repeats,
-        limit=limit,
-        offset=offset,
-        tasks=_in_order(tasks),
-        sample_ids=_in_order(sample_ids),
-        max_references=max_references,
-        reference_roles=_in_order(reference_roles),
-        language=language_of(generator),
-    )
-    dataset, stamp = hash_once(root, out, cases=everything)
-    with open_run(out, config, seed, dataset) as folder:
-        by_id = {case.id: _as_generators_see_it(case, config.reference_roles) for case in cases}
-        known = {(record.case_id, record.seed): record for record in folder.read(Candidate, CANDIDATES)}
+    with uncollected():
+        everything = read_cases(root)
+        check_roles(everything, reference_roles)
+        cases = select(everything, tasks=tasks, sample_ids=sample_ids, offset=offset, limit=limit)
         if isinstance(generator, FolderGenerator):
-            generator.refuse_changed(known.values(), by_id, folder.path)
+            generator.inspect(everything, range(seed, seed + repeats))
+        config = RunConfig(
+            generator=name,
+            generator_class=_class_path(generator),
+            generator_fingerprint=getattr(generator, "fingerprint", None),
+            repeats=repeats,
+            limit=limit,
+            offset=offset,
+            tasks=_in_order(tasks),
+            sample_ids=_in_order(sample_ids),
+            max_references=max_references,
+            reference_roles=_in_order(reference_roles),
+            language=language_of(generator),
+        )
+        dataset, stamp = hash_once(root, out, cases=everything)
+    with open_run(out, config, seed, dataset) as folder:
+        with uncollected():
+            by_id = {case.id: _as_generators_see_it(case, config.reference_roles) for case in cases}
+            known = {(record.case_id, record.seed): record for record in folder.read(Candidate, CANDIDATES)}
+            if isinstance(generator, FolderGenerator):
+                generator.refuse_changed(known.values(), by_id, folder.path)
         with folder.start("generate"):
             settings = GenerateFile(
                 cases=str(root.resolve()),
@@ -277,18 +279,14 @@ def judge(run: str | Path, judge: Judge, *, batch_size: int = 8, trainer: Traine
     from bench.evaluators.command import single_process_trainer
 
     trainer = trainer or single_process_trainer()
-    bench_run = BenchRun.read(run)
-    if not bench_run.root.is_dir():
-        raise UserError(
-            f"the cases of {bench_run.path} were read from {bench_run.root}, which is no longer there; put it back, or "
-            "run the same `gnomon bench generate` with the folder's new place as --cases"
-        )
+    with uncollected():
+        bench_run = _readable_run(run)
+        if trainer.is_global_zero and hash_once(bench_run.root, bench_run.path)[0] != bench_run.dataset:
+            raise UserError(f"{bench_run.root} changed since pictures of its cases were made; generate in a new folder")
     if not trainer.is_global_zero:
         # What exists is read before the ranks meet, hence before the first one writes.
         _judge_batches(bench_run, judge, batch_size, trainer, None)
         return bench_run
-    if hash_once(bench_run.root, bench_run.path)[0] != bench_run.dataset:
-        raise UserError(f"{bench_run.root} changed since pictures of its cases were made; generate in a new folder")
     with bench_run.open() as folder:
         entry = JudgeFile(
             name=judge.name,
@@ -305,15 +303,28 @@ def judge(run: str | Path, judge: Judge, *, batch_size: int = 8, trainer: Traine
     return bench_run
 
 
+def _readable_run(run: str | Path) -> BenchRun:
+    """Return a run whose dataset is still there."""
+    bench_run = BenchRun.read(run)
+    if not bench_run.root.is_dir():
+        raise UserError(
+            f"the cases of {bench_run.path} were read from {bench_run.root}, which is no longer there; put it back, or "
+            "run the same `gnomon bench generate` with the folder's new place as --cases"
+        )
+    return bench_run
+
+
 def _judge_batches(
     run: BenchRun, judge: Judge, batch_size: int, trainer: Trainer, record: Callable[[Verdict], None] | None
 ) -> None:
     """Ask what is open, and record verdicts that were missing and failures where they are news."""
     from bench.evaluators.judge import JudgeEvaluator, predict
 
-    known = {key_of_verdict(verdict): verdict for by_item in run.verdicts().values() for verdict in by_item.values()}
-    batches = _batches(run.candidates(), batch_size)
-    predict(trainer, JudgeEvaluator(run, judge, known, record), batches)
+    with uncollected():
+        verdicts = [verdict for by_item in run.verdicts().values() for verdict in by_item.values()]
+        evaluator = JudgeEvaluator(run, judge, {key_of_verdict(verdict): verdict for verdict in verdicts}, record)
+        batches = _batches(run.candidates(), batch_size)
+    predict(trainer, evaluator, batches)
 
 
 def _refuse_other_judge(run: BenchRun, entry: JudgeFile) -> None:

@@ -45,9 +45,8 @@ def last_change(path: str | Path) -> int:
     Raises:
         OSError: when there is no such file.
     """
-    path = Path(path)
-    own = path.lstat()
-    return max(own.st_ctime_ns, path.stat().st_ctime_ns) if stat.S_ISLNK(own.st_mode) else own.st_ctime_ns
+    own = os.lstat(path)
+    return max(own.st_ctime_ns, Path(path).stat().st_ctime_ns) if stat.S_ISLNK(own.st_mode) else own.st_ctime_ns
 
 
 def atomic_write_bytes(path: str | Path, data: bytes | memoryview, *, sync: bool = False) -> None:

@@ -125,9 +125,14 @@ def to_rgb(image: Image.Image) -> Image.Image:
     if image.has_transparency_data:
         image = image.convert("RGBA")
         image = Image.alpha_composite(Image.new("RGBA", image.size, "white"), image)
-    rgb = image.convert("RGB")
+    rgb = image if image.mode == "RGB" else image.convert("RGB")
     rgb.info.clear()
     return rgb
+
+
+def _is_plain(image: Image.Image) -> bool:
+    """Tell whether :func:`to_rgb` would only copy the pixels."""
+    return image.mode == "RGB" and not image.info and not image.getexif()
 
 
 def _deep_grey_to_8_bit(image: Image.Image) -> Image.Image:
@@ -148,7 +153,10 @@ def content_hash(image_or_path: Image.Image | str | Path) -> str:
     Raises:
         UnreadableImageError: when a path is given and cannot be read.
     """
-    image = to_rgb(image_or_path) if isinstance(image_or_path, Image.Image) else load_image(image_or_path)
+    if isinstance(image_or_path, Image.Image):
+        image = image_or_path if _is_plain(image_or_path) else to_rgb(image_or_path)
+    else:
+        image = load_image(image_or_path)
     digest = hashlib.sha256(f"{image.width}x{image.height}:".encode())
     digest.update(image.tobytes())
     return digest.hexdigest()

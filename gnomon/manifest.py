@@ -6,6 +6,7 @@ import hashlib
 import platform
 import re
 from collections.abc import Mapping
+from functools import cache
 from importlib.metadata import PackageNotFoundError, version
 from typing import Literal
 
@@ -109,6 +110,11 @@ class Manifest(BaseModel):
 
 def versions() -> dict[str, str]:
     """Return the versions that a result depends on, read from package metadata: nothing heavy is imported."""
+    return dict(_versions())
+
+
+@cache
+def _versions() -> dict[str, str]:
     found = {"gnomon": gnomon.__version__, "python": platform.python_version()}
     for package in _PACKAGES:
         try:

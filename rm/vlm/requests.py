@@ -283,6 +283,15 @@ class Connection:
         Raises:
             NoAnswerError: when all tries were in vain.
         """
+        # Nearly every first try succeeds, and to set up the others takes as long as all else about a request.
+        try:
+            return await once()
+        except TroubleError as trouble:
+            return await self._persist(once, trouble)
+
+    async def _persist(self, once: Callable[[], Awaitable[_Value]], first: TroubleError) -> _Value:
+        """Go on after a first try that ended in trouble."""
+        troubles = [first]
         endpoint = self.endpoint
         retrying = AsyncRetrying(
             retry=retry_if_exception_type(TroubleError),
@@ -296,6 +305,8 @@ class Connection:
         )
 
         async def attempt() -> _Value:  # tenacity awaits only what is written as a coroutine function
+            if troubles:
+                raise troubles.pop()
             return await once()
 
         try:
