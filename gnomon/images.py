@@ -10,7 +10,7 @@ import io
 from pathlib import Path
 
 import numpy as np
-from PIL import Image, ImageFile, ImageOps
+from PIL import ExifTags, Image, ImageFile, ImageOps
 
 from gnomon.errors import UserError
 from gnomon.files import atomic_write_bytes
@@ -117,7 +117,7 @@ def to_rgb(image: Image.Image) -> Image.Image:
     Raises:
         ValueError: for pixels without a known white (32-bit integers above 65535, floating point).
     """
-    image = ImageOps.exif_transpose(image)
+    image = _upright(image)
     if image.mode in _DEEP_GREY:
         image = _deep_grey_to_8_bit(image)
     elif image.mode == "F":
@@ -125,9 +125,17 @@ def to_rgb(image: Image.Image) -> Image.Image:
     if image.has_transparency_data:
         image = image.convert("RGBA")
         image = Image.alpha_composite(Image.new("RGBA", image.size, "white"), image)
-    rgb = image if image.mode == "RGB" else image.convert("RGB")
+    rgb = image.convert("RGB")
     rgb.info.clear()
     return rgb
+
+
+def _upright(image: Image.Image) -> Image.Image:
+    """Return a turned copy where EXIF asks for one, else the picture itself, which Pillow would copy as well."""
+    image.load()  # PNG may hold EXIF after its pixels
+    if image.getexif().get(ExifTags.Base.Orientation, 1) in range(2, 9):
+        return ImageOps.exif_transpose(image)
+    return image
 
 
 def _is_plain(image: Image.Image) -> bool:
@@ -162,12 +170,17 @@ def content_hash(image_or_path: Image.Image | str | Path) -> str:
     return digest.hexdigest()
 
 
-def save_png(image: Image.Image, path: str | Path) -> None:
+def save_png(image: Image.Image, path: str | Path, *, compress_level: int = 6) -> None:
     """Write `image` as an RGB PNG, atomically; missing parent folders are made.
+
+    Args:
+        image: of any mode that :func:`to_rgb` takes.
+        path: the file.
+        compress_level: zlib's, from 0 (fastest) to 9 (smallest); the pixels are the same.
 
     Raises:
         UserError: when the system refuses to write.
     """
     buffer = io.BytesIO()
-    to_rgb(image).save(buffer, format="PNG")
+    to_rgb(image).save(buffer, format="PNG", compress_level=compress_level)
     atomic_write_bytes(path, buffer.getvalue())

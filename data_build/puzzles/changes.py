@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
@@ -86,14 +87,13 @@ def find_change(source: Source, edited: Image.Image, markers: Mapping[str, Colou
     went = _Range.of(after.brightness, source.reach, GONE_TOLERANCE).leaves_out(source.brightness)
     blue, red = (bounds.leaves_out(plane) for bounds, plane in zip(source.colour_ranges, after.colour, strict=True))
     colour = blue | red
-    marked = {name: _enlarged(mask, source.scale) for name, mask in _marked(after.colour, colour, markers).items()}
-    anything = np.zeros_like(came)
-    for mask in marked.values():
-        anything |= mask
-    other = (came | went | _enlarged(colour, source.scale)) & ~widen(anything, source.reach + 1)
-    if (share := float(other.mean())) > MOST_OTHER:
+    masks = _marked(after.colour, colour, markers)
+    anything = _enlarged(np.logical_or.reduce(list(masks.values())), source.scale)
+    other = came | went | _enlarged(colour, source.scale)
+    other &= ~widen(anything, source.reach + 1)
+    if (share := np.count_nonzero(other) / other.size) > MOST_OTHER:
         raise UnreadableEditError(f"{share:.0%} of the picture changed in other ways than by marks; it is another one")
-    return Change(marked, other)
+    return Change({name: _enlarged(mask, source.scale) for name, mask in masks.items()}, other)
 
 
 def neighbourhood(resolution: int) -> int:
@@ -124,7 +124,14 @@ class _Planes:
 
 
 def _enlarged(mask: Mask, scale: int) -> Mask:
-    return mask if scale == 1 else mask.repeat(scale, axis=0).repeat(scale, axis=1)
+    """Return a mask with `scale` rows and columns for each of its own."""
+    if scale == 1:
+        return mask
+    enlarged = np.empty((mask.shape[0], scale, mask.shape[1] * scale), dtype=bool)
+    for column in range(scale):
+        enlarged[:, 0, column::scale] = mask
+    enlarged[:, 1:] = enlarged[:, :1]
+    return enlarged.reshape(-1, enlarged.shape[2])
 
 
 @dataclass(frozen=True)
@@ -133,17 +140,19 @@ class _Range:
 
     low: NDArray[np.uint8]
     high: NDArray[np.uint8]
+    tolerance: int
 
     @classmethod
     def of(cls, plane: NDArray[np.uint8], reach: int, tolerance: int) -> _Range:
         """Find the range of each pixel's neighbourhood."""
-        low = np.maximum(_extreme(plane, reach, np.minimum), tolerance) - np.uint8(tolerance)
-        high = np.minimum(_extreme(plane, reach, np.maximum), 255 - tolerance) + np.uint8(tolerance)
-        return cls(low, high)
+        return cls(_extreme(plane, reach, np.minimum), _extreme(plane, reach, np.maximum), tolerance)
 
     def leaves_out(self, plane: NDArray[np.uint8]) -> Mask:
         """Return which pixels of another plane are outside."""
-        outside: Mask = (plane < self.low) | (plane > self.high)
+        below, above = np.maximum(self.low, plane), np.minimum(self.high, plane)
+        np.subtract(below, plane, out=below)
+        np.subtract(plane, above, out=above)
+        outside: Mask = np.maximum(below, above, out=below) > self.tolerance
         return outside
 
 
@@ -159,14 +168,20 @@ def _fitted(edited: Image.Image, size: tuple[int, int]) -> Image.Image:
 
 
 def _extreme(values: NDArray[Any], reach: int, function: np.ufunc) -> NDArray[Any]:
-    """Return the least or largest value of every pixel's square neighbourhood, `[height, width]`."""
+    """Return the least or largest value of every pixel's neighbourhood, 1 or more to each side, `[height, width]`."""
     for axis in (0, 1):
-        result = values.copy()
-        along, out = (values, result) if axis == 0 else (values.T, result.T)
-        for step in range(1, reach + 1):
-            function(out[step:], along[:-step], out=out[step:])
-            function(out[:-step], along[step:], out=out[:-step])
-        values = result
+        height, width = values.shape
+        padded = np.empty((height + 2 * reach, width) if axis == 0 else (height, width + 2 * reach), values.dtype)
+        along, inner = (padded, values) if axis == 0 else (padded.T, values.T)
+        # The edge's own value stands for what lies beyond it.
+        along[:reach], along[reach:-reach], along[-reach:] = inner[0], inner, inner[-1]
+        covered, window = 1, 2 * reach + 1
+        while covered < window:
+            # The extremes of two windows, one after the other or overlapping, are one of a longer window.
+            step = min(covered, window - covered)
+            along = function(along[:-step], along[step:])
+            covered += step
+        values = along if axis == 0 else along.T
     return values
 
 
@@ -174,20 +189,28 @@ def _marked(
     colour: tuple[NDArray[np.uint8], NDArray[np.uint8]], changed: Mask, markers: Mapping[str, Colour]
 ) -> dict[str, Mask]:
     """Give every changed pixel of a clear colour to the marker of the nearest hue, where that is near enough."""
-    names = list(markers)
-    swatches = Image.new("RGB", (len(names), 1))
-    swatches.putdata([markers[name] for name in names])
-    wanted = _from_grey(*np.moveaxis(np.asarray(swatches.convert("YCbCr"))[0, :, 1:], 1, 0))
-    pixels = _from_grey(colour[0][changed], colour[1][changed])
-    apart = np.abs(np.angle(pixels[:, None] / wanted, deg=True))
-    near = (apart.min(axis=1) <= HUE_TOLERANCE) & (np.abs(pixels) >= LEAST_SATURATION)
+    places = np.flatnonzero(changed)
+    pixels = (colour[0].ravel()[places].astype(np.intp) << 8) | colour[1].ravel()[places]
+    apart = np.stack([_hue_distances(marker)[pixels] for marker in markers.values()])
+    nearest, near = apart.argmin(axis=0), apart.min(axis=0) <= HUE_TOLERANCE
     masks = {}
-    for number, name in enumerate(names):
+    for number, name in enumerate(markers):
         masks[name] = np.zeros_like(changed)
-        masks[name][changed] = near & (apart.argmin(axis=1) == number)
+        masks[name].ravel()[places] = near & (nearest == number)
     return masks
 
 
-def _from_grey(blue: NDArray[np.uint8], red: NDArray[np.uint8]) -> NDArray[np.complex64]:
+@lru_cache(maxsize=32)
+def _hue_distances(marker: Colour) -> NDArray[np.float32]:
+    """Return degrees from a marker's hue to every colour's, at `256 * Cb + Cr`; infinity for what is nearly grey."""
+    swatch = np.asarray(Image.new("RGB", (1, 1), marker).convert("YCbCr"))[0, 0]
+    blue, red = np.divmod(np.arange(256 * 256), 256)
+    pixels = _from_grey(blue, red)
+    apart: NDArray[np.float32] = np.abs(np.angle(pixels / _from_grey(swatch[1:2], swatch[2:]), deg=True))
+    apart[np.abs(pixels) < LEAST_SATURATION] = np.inf
+    return apart
+
+
+def _from_grey(blue: NDArray[np.integer[Any]], red: NDArray[np.integer[Any]]) -> NDArray[np.complex64]:
     """Return Cb and Cr as one number in the complex plane, grey at 0: its angle is the hue."""
     return (blue.astype(np.float32) - 128 + 1j * (red.astype(np.float32) - 128)).astype(np.complex64)

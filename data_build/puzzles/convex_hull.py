@@ -13,6 +13,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import combinations
 
+import numpy as np
 from PIL import Image, ImageDraw
 
 from data_build.puzzles.changes import Change, Colour
@@ -155,11 +156,11 @@ class ConvexHull:
     def read(self, instance: Points, change: Change) -> frozenset[Line]:
         """Return the drawn lines, as pairs of points."""
         mask, unit = change.marked["red"], change.other.shape[0] / CANVAS
-        if change.other.sum() > MOST_OTHER * unit**2:
+        if np.count_nonzero(change.other) > MOST_OTHER * unit**2:
             raise InvalidEditError("a point was changed, or something else was drawn than red lines")
         lines = drawn_lines(mask, instance.points, unit)
         beside = marks_beside(mask, instance.points, lines, unit)
-        if beside.sum() > MOST_BESIDE * unit**2:
+        if np.count_nonzero(beside) > MOST_BESIDE * unit**2:
             row, column = (float(numbers.mean()) / unit for numbers in beside.nonzero())
             raise InvalidEditError(
                 f"there are red marks, around {_place((column, row))}, that belong to no line from point to point"

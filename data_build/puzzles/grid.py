@@ -15,6 +15,8 @@ from data_build.puzzles.puzzle import InvalidEditError
 
 Cell = tuple[int, int]
 """Row and column, from 0."""
+Box = tuple[int, int, int, int]
+"""Left, top, right and bottom in pixels, right and bottom excluded."""
 
 MARGIN = 1 / 16
 """Of the picture's side, on each side of the grid."""
@@ -41,7 +43,7 @@ class Layout:
     size: int
     resolution: int
 
-    def box(self, cell: Cell, *, inset: float = 0.0) -> tuple[int, int, int, int]:
+    def box(self, cell: Cell, *, inset: float = 0.0) -> Box:
         """Return left, top, right and bottom of a cell in pixels, right and bottom excluded.
 
         Args:
@@ -156,16 +158,22 @@ def spoilt_cells(best: frozenset[Cell], size: int, rng: random.Random) -> dict[s
     return {kind: cells for kind, cells in spoilt.items() if cells and cells != best}
 
 
-def share(mask: Mask, box: tuple[int, int, int, int]) -> float:
+def share(mask: Mask, box: Box) -> float:
     """Return the share of a box's pixels that are in a mask."""
     left, top, right, bottom = box
     inside = mask[top:bottom, left:right]
-    return float(np.count_nonzero(inside)) / max(1, inside.size)
+    return np.count_nonzero(inside) / max(1, inside.size)
 
 
 def marked_cells(mask: Mask, layout: Layout, *, least: float = LEAST_MARK) -> frozenset[Cell]:
     """Return the cells of whose inner part a share of `least` is marked."""
-    return frozenset(cell for cell in layout.cells() if share(mask, layout.box(cell, inset=INNER)) >= least)
+    return frozenset(cell for cell, box in _inner_boxes(layout) if share(mask, box) >= least)
+
+
+@lru_cache(maxsize=64)
+def _inner_boxes(layout: Layout) -> list[tuple[Cell, Box]]:
+    """Return all cells with the part of each in which marks are looked for."""
+    return [(cell, layout.box(cell, inset=INNER)) for cell in layout.cells()]
 
 
 def highlighted_cells(change: Change, size: int) -> frozenset[Cell]:
@@ -185,8 +193,10 @@ def refuse_other_changes(change: Change, layout: Layout) -> None:
     Raises:
         InvalidEditError: names the first cell that changed.
     """
-    for cell in layout.cells():
-        if share(change.other, layout.box(cell, inset=INNER)) > MOST_OTHER:
+    if not change.other.any():
+        return
+    for cell, box in _inner_boxes(layout):
+        if share(change.other, box) > MOST_OTHER:
             raise InvalidEditError(f"{name_of(cell)} was changed in another way than by the mark that was asked for")
 
 
@@ -204,7 +214,7 @@ LEAST_LINK = 0.15
 """Share of the box around the middle of a border that a crossing line covers at least."""
 
 
-def _border_box(layout: Layout, first: Cell, second: Cell) -> tuple[int, int, int, int]:
+def _border_box(layout: Layout, first: Cell, second: Cell) -> Box:
     (x, y), (other_x, other_y) = layout.centre(first), layout.centre(second)
     x, y, half = (x + other_x) / 2, (y + other_y) / 2, layout.side * 0.15
     return round(x - half), round(y - half), round(x + half), round(y + half)

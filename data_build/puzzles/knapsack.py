@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from PIL import Image, ImageDraw
 
 from data_build.puzzles.changes import Change, Colour
-from data_build.puzzles.grid import RED, draw_text, share
+from data_build.puzzles.grid import RED, Box, draw_text, share
 from data_build.puzzles.objects import FILLS, SHAPES, draw_object
 from data_build.puzzles.puzzle import InvalidEditError, Outcome
 from data_build.puzzles.settings import require_range
@@ -22,7 +22,6 @@ from gnomon.records import Record, Text
 
 Choice = frozenset[int]
 """Numbers of objects, from 0."""
-Box = tuple[int, int, int, int]
 
 MARGIN = 0.03
 HEADER = 0.14

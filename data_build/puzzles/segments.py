@@ -59,8 +59,7 @@ def drawn_lines(mask: Mask, points: Sequence[Point], unit: float) -> frozenset[L
     lines = list(combinations(range(len(points)), 2))
     ends = np.array(points)[np.array(lines)] * unit
     shares = (np.arange(SAMPLES) + 0.5) / SAMPLES
-    places = ends[:, None, 0] + shares[:, None] * (ends[:, 1] - ends[:, 0])[:, None]
-    columns, rows = np.clip(places, 0, mask.shape[0] - 1).astype(np.intp).transpose(2, 0, 1)
+    columns, rows = (_places(ends[:, 0, axis], ends[:, 1, axis], shares, mask.shape[0]) for axis in (0, 1))
     seen = ~_discs(mask, points, HIDDEN, unit)[rows, columns]
     covered = widen(mask, max(1, round(TOLERANCE * unit)))[rows, columns]
     cover = (covered & seen).sum(axis=1) / np.maximum(1, seen.sum(axis=1))
@@ -69,6 +68,14 @@ def drawn_lines(mask: Mask, points: Sequence[Point], unit: float) -> frozenset[L
     drawn = np.flatnonzero((cover >= LEAST_COVER) & (gaps <= MOST_GAP))
     found = frozenset(lines[number] for number in drawn)
     return frozenset(line for line in found if not _is_made_of_two(line, found, points))
+
+
+def _places(
+    first: NDArray[np.float64], second: NDArray[np.float64], shares: NDArray[np.float64], side: int
+) -> NDArray[np.intp]:
+    """Return the pixels at shares of the way from first to second coordinates, `[lines, shares]`."""
+    places = first[:, None] + shares * (second - first)[:, None]
+    return np.clip(places, 0, side - 1).astype(np.intp)
 
 
 def _discs(mask: Mask, points: Iterable[Point], radius: float, unit: float) -> Mask:

@@ -225,6 +225,30 @@ def test_the_hash_knows_the_size() -> None:
     assert content_hash(Image.new("RGB", (2, 3))) != content_hash(Image.new("RGB", (3, 2)))
 
 
+@pytest.mark.parametrize("mode", ["RGB", "RGBA", "L", "P"])
+def test_a_picture_in_memory_is_copied_and_left_as_it_is(mode: str) -> None:
+    image = Image.new(mode, (2, 1))
+    image.info["comment"] = "mine"
+
+    rgb = to_rgb(image)
+    rgb.putpixel((0, 0), RED)
+
+    assert rgb is not image
+    assert rgb.info == {}
+    assert image.info == {"comment": "mine"}
+    assert to_rgb(image).getpixel((0, 0)) != RED
+
+
+def test_a_quickly_written_picture_has_the_same_pixels(tmp_path: Path) -> None:
+    picture = Image.linear_gradient("L").convert("RGB")
+    paths = {level: tmp_path / f"{level}.png" for level in (0, 1, 9)}
+    for level, path in paths.items():
+        save_png(picture, path, compress_level=level)
+
+    assert {content_hash(path) for path in paths.values()} == {content_hash(picture)}
+    assert paths[0].stat().st_size > paths[9].stat().st_size
+
+
 def test_a_saved_picture_comes_back(tmp_path: Path) -> None:
     save_png(two_pixels(RED, BLUE), tmp_path / "new" / "folder" / "a.png")
     assert pixels(load_image(tmp_path / "new" / "folder" / "a.png")) == [list(RED), list(BLUE)]

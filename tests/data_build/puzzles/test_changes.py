@@ -87,9 +87,11 @@ def test_another_picture_is_refused() -> None:
         find_change(Source(Image.new("RGB", (64, 64), "white")), Image.new("RGB", (64, 64), "black"), MARKERS)
 
 
-@pytest.mark.parametrize("reach", [1, 2, 3])
-def test_widening_equals_scipy_s_dilation(reach: int) -> None:
-    mask = np.random.default_rng(0).random((40, 30)) < 0.03
+@pytest.mark.parametrize("shape", [(40, 30), (3, 2)])
+@pytest.mark.parametrize("reach", [1, 2, 3, 4, 7])
+def test_widening_equals_scipy_s_dilation(reach: int, shape: tuple[int, int]) -> None:
+    mask = np.random.default_rng(0).random(shape) < 0.03
+    mask[0, -1] = True
     square = np.ones((2 * reach + 1, 2 * reach + 1), dtype=bool)
 
     assert (widen(mask, reach) == ndimage.binary_dilation(mask, square)).all()
