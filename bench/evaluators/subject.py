@@ -102,7 +102,8 @@ class SubjectJudge:
 
     Args:
         localizer: finds the slots.
-        embedder: embeds references and what was cut out.
+        embedder: embeds references, and what was cut out.
+        crop_embedder: embeds what was cut out in its place, in the same space; None for one that embeds both.
         margin: what is added to each side of a box, as a share of its width and height.
         cache: folder for the embeddings of references, shared by ranks and runs; None keeps them in memory.
         batch_size: candidates whose pictures are in memory together.
@@ -116,6 +117,7 @@ class SubjectJudge:
         localizer: Localizer,
         embedder: Embedder,
         *,
+        crop_embedder: Embedder | None = None,
         margin: float = 0.05,
         cache: str | Path | None = None,
         batch_size: int = 8,
@@ -124,14 +126,16 @@ class SubjectJudge:
         if margin < 0:
             raise ValueError(f"expected margin >= 0, got {margin}")
         self.localizer, self.embedder, self.margin = localizer, embedder, margin
+        self.crop_embedder = crop_embedder or embedder
         self.batch_size = batch_size
         self.name = name or f"dino-sim ({embedder.name}, {localizer.name})"
         self.references = ReferenceCache(cache)
 
     @cached_property
     def fingerprint(self) -> str:
-        """Hash of localiser, embedder and margin."""
-        return stable_hash(["subject", self.localizer.fingerprint, self.embedder.fingerprint, self.margin])
+        """Hash of localiser, embedders and margin."""
+        embedders = [self.embedder.fingerprint, self.crop_embedder.fingerprint]
+        return stable_hash(["subject", self.localizer.fingerprint, embedders, self.margin])
 
     def judge(self, requests: Sequence[JudgeRequest]) -> list[Verdict]:
         """Return one verdict per request, in order.
@@ -175,7 +179,7 @@ class SubjectJudge:
         places = sorted({place for place in given if place is not None})
         similarity = np.zeros_like(regions.scores)
         if places:
-            seen = self.embedder.embed([crop(image, regions.boxes[place], self.margin) for place in places])
+            seen = self.crop_embedder.embed([crop(image, regions.boxes[place], self.margin) for place in places])
             similarity[:, places] = cosines(known, seen)
         return [
             _Slot(reference, 0.0)

@@ -27,6 +27,9 @@ class TextImageEmbedder:
         dtype: "float32", "bfloat16" or "float16".
         device: such as "cpu" or "cuda".
 
+    Attributes:
+        max_tokens: of a text, with those that mark its beginning and end; what is behind is cut, the end mark stays.
+
     Raises:
         UserError: when there is no such model or device.
     """
@@ -50,7 +53,7 @@ class TextImageEmbedder:
             raise UserError(f"expected a tokenizer beside the model at {self._loaded.source}: {error}") from error
         if not hasattr(self._loaded.model, "get_text_features"):
             raise UserError(f"expected a model of texts and pictures, such as CLIP, at {self._loaded.source}")
-        self._max_tokens: int = self._loaded.config.text_config.max_position_embeddings
+        self.max_tokens: int = self._loaded.config.text_config.max_position_embeddings
 
     @property
     def fingerprint(self) -> str:
@@ -69,13 +72,17 @@ class TextImageEmbedder:
         # SigLIP was trained on texts that are filled up to the longest length, and has no mask for the rest.
         padding = "max_length" if self._loaded.config.model_type.startswith("siglip") else True
         words = self._tokenizer(
-            list(texts), padding=padding, truncation=True, max_length=self._max_tokens, return_tensors="pt"
+            list(texts), padding=padding, truncation=True, max_length=self.max_tokens, return_tensors="pt"
         )
         return _unit(model.get_text_features(**words.to(model.device)))
 
     def is_cut(self, text: str) -> bool:
         """Tell whether a text has more tokens than the model takes."""
-        return len(self._tokenizer(text)["input_ids"]) > self._max_tokens
+        return self.count_tokens(text) > self.max_tokens
+
+    def count_tokens(self, text: str) -> int:
+        """Return how many tokens a whole text has, with those that mark its beginning and end."""
+        return len(self._tokenizer(text, verbose=False)["input_ids"])
 
 
 def _unit(output: Any) -> NDArray[Any]:

@@ -15,8 +15,12 @@ CONFIGS = Path(__file__).parents[2] / "configs/bench"
 
 def test_every_recipe_is_tested_here() -> None:
     assert {path.name for path in CONFIGS.glob("*.yaml")} == {
+        "cogcanvas_aesthetic.yaml",
+        "cogcanvas_aesthetic_offline.yaml",
         "cogcanvas_background.yaml",
         "cogcanvas_background_offline.yaml",
+        "cogcanvas_clip_t.yaml",
+        "cogcanvas_clip_t_offline.yaml",
         "cogcanvas_identity.yaml",
         "cogcanvas_identity_offline.yaml",
         "cogcanvas_person_count.yaml",
@@ -63,6 +67,10 @@ def test_the_edit_compass_recipes_parse(name: str) -> None:
         ("background", "background.BackgroundJudge"),
         ("background_offline", "background.BackgroundJudge"),
         ("person_count", "person_count.PersonCountJudge"),
+        ("clip_t", "text_alignment.TextAlignmentJudge"),
+        ("clip_t_offline", "text_alignment.TextAlignmentJudge"),
+        ("aesthetic", "aesthetic.AestheticJudge"),
+        ("aesthetic_offline", "technical_quality.TechnicalQualityJudge"),
     ],
 )
 def test_the_cogcanvas_recipes_parse(name: str, class_path: str) -> None:

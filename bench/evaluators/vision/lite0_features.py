@@ -1,7 +1,8 @@
 """EfficientNet-Lite0 as an embedder of subjects and of cells, where no DINO can be had.
 
-A subject's vector is the last map's mean over what stands out (U2NetP), less a fixed mean of such vectors: features
-after a ReLU all point the same way, and without that mean different subjects look alike.
+A reference's vector is the last map's mean over what stands out (U2NetP), less a fixed mean of such vectors: features
+after a ReLU all point the same way, and without that mean different subjects look alike. In a crop that is all subject
+little stands out, so crops are taken as a whole.
 """
 
 from __future__ import annotations
@@ -39,10 +40,11 @@ def subject_mean() -> NDArray[np.float32]:
 
 
 class Lite0Embedder:
-    """One vector for what stands out in a picture: the subject of a reference, or of what was cut out.
+    """One vector per picture: of what stands out in it, or of all of it.
 
     Args:
-        segmenter: says what stands out.
+        segmenter: says what stands out, for pictures with surroundings, such as references. None takes pictures as a
+            whole, such as what was cut out.
         path: of the weights; they are looked for where packages are by default.
 
     Raises:
@@ -51,19 +53,26 @@ class Lite0Embedder:
 
     name = "lite0"
 
-    def __init__(self, segmenter: SalienceSegmenter, path: str | Path | None = None) -> None:
+    def __init__(self, segmenter: SalienceSegmenter | None = None, path: str | Path | None = None) -> None:
         self.segmenter, self.network, self.mean = segmenter, load_lite0(path), subject_mean()
 
     @cached_property
     def fingerprint(self) -> str:
-        """Hash of both networks' weights and of the mean."""
+        """Hash of the networks' weights and of the mean."""
         files = [EFFICIENTNET_LITE0.sha256, file_hash(MEAN_FILE)]
-        return stable_hash(["lite0 foreground", files, self.segmenter.fingerprint])
+        return stable_hash(["lite0 foreground", files, self.segmenter and self.segmenter.fingerprint])
 
     def embed(self, images: Sequence[Image.Image]) -> Vectors:
         """Return one vector per picture: shape (picture, 1280)."""
-        found: Vectors = np.stack([subject_vector(self.network, self.segmenter, image) for image in images]) - self.mean
+        found: Vectors = np.stack([self._vector(image) for image in images]) - self.mean
         return found
+
+    @torch.inference_mode()
+    def _vector(self, image: Image.Image) -> NDArray[np.float32]:
+        if self.segmenter is not None:
+            return subject_vector(self.network, self.segmenter, image)
+        vector: NDArray[np.float32] = self.network.last_map(lite0_pixels([image]))[0].mean((1, 2)).numpy()
+        return vector
 
 
 @torch.inference_mode()

@@ -81,7 +81,7 @@ class VisionModel:
             self.config = AutoConfig.from_pretrained(self.source, **options)
             self.processor: Any = _image_processor(self.source, self.config.model_type, options)
             model: PreTrainedModel = auto.from_pretrained(self.source, dtype=DTYPES[dtype], **options)
-        except (OSError, ValueError, ImportError) as error:
+        except (OSError, ValueError, ImportError, RuntimeError) as error:  # RuntimeError: weights of other shapes
             raise UserError(
                 f"expected {what} that {auto.__name__} loads at {self.source}: {reason_of(error)}"
             ) from error

@@ -14,12 +14,13 @@ from typing import TYPE_CHECKING
 import numpy as np
 import torch
 from numpy.typing import NDArray
+from PIL import ImageStat
 from torch.nn.functional import avg_pool2d
 
 from bench.evaluators.cosine import cosines
 from bench.evaluators.offline import EFFICIENTNET_LITE0
 from bench.evaluators.slots import Regions
-from bench.evaluators.vision.boxes import Boxes, suppressed
+from bench.evaluators.vision.boxes import Boxes, crop, suppressed
 from bench.evaluators.vision.lite0 import DIMENSION, lite0_pixels, load_lite0
 from bench.evaluators.vision.lite0_features import MEAN_FILE, subject_mean
 from gnomon.errors import UserError
@@ -37,6 +38,10 @@ LONGER_SIDES = (256, 448, 736)
 """The sizes at which a picture is looked at; the smaller, the larger a window is in it."""
 
 MAX_OVERLAP = 0.3
+
+MIN_CONTRAST = 8.0
+"""Deviation of a window's luminance, of 255, below which nothing is in it: features of plain grey are far from the mean
+as well, hence like one reference or another."""
 
 
 class WindowLocalizer:
@@ -63,7 +68,9 @@ class WindowLocalizer:
     def fingerprint(self) -> str:
         """Hash of weights, mean and settings."""
         files = [EFFICIENTNET_LITE0.sha256, file_hash(MEAN_FILE)]
-        return stable_hash(["lite0 windows", files, WINDOW, STEP, LONGER_SIDES, MAX_OVERLAP, self.threshold])
+        return stable_hash(
+            ["lite0 windows", files, WINDOW, STEP, LONGER_SIDES, MAX_OVERLAP, MIN_CONTRAST, self.threshold]
+        )
 
     def locate(self, image: Image.Image, names: Sequence[str], references: Vectors) -> Regions:
         """Return the windows that do not overlap a better one, and how alike each slot's reference is to them.
@@ -78,6 +85,7 @@ class WindowLocalizer:
         boxes, vectors = self._windows(image)
         alike = np.nan_to_num(cosines(references, vectors))
         alike[alike < self.threshold] = 0
+        alike[:, [not _has_contrast(image, box) for box in boxes]] = 0
         kept = [place for place in suppressed(boxes, alike.max(0), MAX_OVERLAP) if alike[:, place].any()]
         return Regions(boxes[kept], alike[:, kept])
 
@@ -99,3 +107,7 @@ class WindowLocalizer:
                 for left in range(0, STEP * means.shape[1], STEP)
             ]
         return np.array(boxes), np.concatenate(vectors)
+
+
+def _has_contrast(image: Image.Image, box: Boxes) -> bool:
+    return ImageStat.Stat(crop(image, box, 0).convert("L")).stddev[0] >= MIN_CONTRAST

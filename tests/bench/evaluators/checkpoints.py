@@ -8,8 +8,11 @@ from pathlib import Path
 from typing import Any
 
 import torch
+from tokenizers.pre_tokenizers import ByteLevel
 from transformers import (
     BertTokenizer,
+    CLIPConfig,
+    CLIPModel,
     CLIPTokenizer,
     Dinov2Config,
     Dinov2Model,
@@ -24,12 +27,16 @@ from transformers import (
     PreTrainedModel,
     Sam3Config,
     Sam3Model,
+    SiglipVisionConfig,
+    SiglipVisionModel,
     YolosConfig,
     YolosForObjectDetection,
 )
 from transformers.models.bit.image_processing_pil_bit import BitImageProcessorPil
+from transformers.models.clip.image_processing_pil_clip import CLIPImageProcessorPil
 from transformers.models.grounding_dino.image_processing_pil_grounding_dino import GroundingDinoImageProcessorPil
 from transformers.models.owlv2.image_processing_pil_owlv2 import Owlv2ImageProcessorPil
+from transformers.models.siglip.image_processing_pil_siglip import SiglipImageProcessorPil
 from transformers.models.yolos.image_processing_pil_yolos import YolosImageProcessorPil
 
 
@@ -200,3 +207,34 @@ def build_yolos(folder: Path) -> Path:
     for layer in model.class_labels_classifier.layers:
         layer.weight.data.normal_()
     return _saved(model, folder)
+
+
+_SMALL: dict[str, Any] = {
+    "hidden_size": 16,
+    "intermediate_size": 16,
+    "num_hidden_layers": 1,
+    "num_attention_heads": 2,
+}
+
+
+def build_clip(folder: Path) -> Path:
+    """Write a CLIP of 12 dimensions whose tokens are letters, of which it takes 24."""
+    torch.manual_seed(0)
+    letters = sorted(ByteLevel.alphabet())
+    words = [*letters, *(f"{letter}</w>" for letter in letters), "<|startoftext|>", "<|endoftext|>"]
+    config = CLIPConfig(
+        text_config=_SMALL
+        | {"vocab_size": 514, "max_position_embeddings": 24, "bos_token_id": 512, "eos_token_id": 513},
+        vision_config=_SMALL | {"image_size": 16, "patch_size": 8, "projection_dim": 12},
+        projection_dim=12,
+    )
+    CLIPTokenizer(vocab={word: index for index, word in enumerate(words)}, merges=[]).save_pretrained(folder)
+    CLIPImageProcessorPil(size={"shortest_edge": 16}, crop_size={"height": 16, "width": 16}).save_pretrained(folder)
+    return _saved(CLIPModel(config), folder)
+
+
+def build_siglip_vision(folder: Path) -> Path:
+    """Write the vision tower of a SigLIP of 16 dimensions."""
+    torch.manual_seed(0)
+    SiglipImageProcessorPil(size={"height": 16, "width": 16}).save_pretrained(folder)
+    return _saved(SiglipVisionModel(SiglipVisionConfig(**_SMALL, image_size=16, patch_size=8)), folder)

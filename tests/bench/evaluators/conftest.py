@@ -44,6 +44,16 @@ def yolos(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return checkpoints.build_yolos(tmp_path_factory.mktemp("yolos"))
 
 
+@pytest.fixture(scope="session")
+def clip(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return checkpoints.build_clip(tmp_path_factory.mktemp("clip"))
+
+
+@pytest.fixture(scope="session")
+def siglip_vision(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return checkpoints.build_siglip_vision(tmp_path_factory.mktemp("siglip"))
+
+
 @pytest.fixture
 def noise() -> Image.Image:
     """Return a picture of noise, wider than high."""

@@ -25,7 +25,12 @@ def subject_judge() -> SubjectJudge:
     from bench.evaluators.vision.salience import SalienceSegmenter
     from bench.evaluators.vision.windows import WindowLocalizer
 
-    return SubjectJudge(WindowLocalizer(), Lite0Embedder(SalienceSegmenter()), name="subject similarity (lite0)")
+    return SubjectJudge(
+        WindowLocalizer(),
+        Lite0Embedder(SalienceSegmenter()),
+        crop_embedder=Lite0Embedder(),
+        name="subject similarity (lite0)",
+    )
 
 
 @pytest.fixture(scope="module")

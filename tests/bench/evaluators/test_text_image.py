@@ -3,44 +3,18 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
 import torch
 from PIL import Image
-from tokenizers.pre_tokenizers import ByteLevel
-from transformers import CLIPConfig, CLIPModel, CLIPTokenizer, Dinov2Config, Dinov2Model
+from transformers import CLIPModel, CLIPTokenizer, Dinov2Config, Dinov2Model
 from transformers.models.clip.image_processing_pil_clip import CLIPImageProcessorPil
 
 from bench.evaluators.text_image import TextImageEmbedder
 from gnomon.errors import UserError
 
 TEXTS = ["a cat", "two dogs on a sofa in the rain"]
-
-
-@pytest.fixture(scope="module")
-def clip(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    folder = tmp_path_factory.mktemp("clip")
-    torch.manual_seed(0)
-    letters = sorted(ByteLevel.alphabet())
-    words = [*letters, *(f"{letter}</w>" for letter in letters), "<|startoftext|>", "<|endoftext|>"]
-    small: dict[str, Any] = {
-        "hidden_size": 16,
-        "intermediate_size": 16,
-        "num_hidden_layers": 1,
-        "num_attention_heads": 2,
-    }
-    config = CLIPConfig(
-        text_config=small
-        | {"vocab_size": 514, "max_position_embeddings": 24, "bos_token_id": 512, "eos_token_id": 513},
-        vision_config=small | {"image_size": 16, "patch_size": 8},
-        projection_dim=12,
-    )
-    CLIPModel(config).save_pretrained(folder)
-    CLIPTokenizer(vocab={word: index for index, word in enumerate(words)}, merges=[]).save_pretrained(folder)
-    CLIPImageProcessorPil(size={"shortest_edge": 16}, crop_size={"height": 16, "width": 16}).save_pretrained(folder)
-    return folder
 
 
 def pictures() -> list[Image.Image]:
