@@ -7,7 +7,7 @@ import warnings
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import ClassVar, Literal, Protocol
+from typing import Any, ClassVar, Literal, Protocol
 
 from PIL import Image
 
@@ -25,6 +25,7 @@ __all__ = [
     "Failure",
     "FolderGenerator",
     "Generator",
+    "Made",
     "check_language",
     "file_stem",
     "instruction_in",
@@ -47,20 +48,34 @@ class Failure:
     reason: str
 
 
+@dataclass(frozen=True)
+class Made:
+    """A picture, and what its generator has to say about the making.
+
+    Attributes:
+        picture: the picture.
+        sampling: what goes into `Candidate.sampling`; JSON's types alone.
+    """
+
+    picture: Image.Image
+    sampling: Mapping[str, Any]
+
+
 class Generator(Protocol):
     """Makes one picture for each case.
 
     `cases`, `references` and `seeds` have equal length; `references[k]` are the pictures of `cases[k].references` in
     RGB. The result has that length and order. A generator that fails for one item says so with a :class:`Failure` in
-    its place; what it raises stops the run. One with settings that change its pictures tells them apart by an
-    attribute `fingerprint`, so that a run folder is not filled by two. One whose pictures do not depend, to the last
-    bit, on what else is in a batch may say so by an attribute `is_itemwise`: it is never asked for a picture twice. One
-    that knows the language of its instructions says so by an attribute `language`, see :func:`language_of`.
+    its place; one that has something to say about a picture puts it into a :class:`Made`; what it raises stops the run.
+    One with settings that change its pictures tells them apart by an attribute `fingerprint`, so that a run folder is
+    not filled by two. One whose pictures do not depend, to the last bit, on what else is in a batch may say so by an
+    attribute `is_itemwise`: it is never asked for a picture twice. One that knows the language of its instructions says
+    so by an attribute `language`, see :func:`language_of`.
     """
 
     def generate(
         self, cases: Sequence[Case], references: Sequence[list[Image.Image]], seeds: Sequence[int]
-    ) -> Sequence[Image.Image | Failure]:
+    ) -> Sequence[Image.Image | Made | Failure]:
         """Return a picture or a failure for every case."""
         ...
 

@@ -39,7 +39,7 @@ from bench.folder import (
     open_run,
     read_json,
 )
-from bench.generators import CONTENT_HASH, REFERENCE_ROLES, Failure, FolderGenerator, Generator, language_of
+from bench.generators import CONTENT_HASH, REFERENCE_ROLES, Failure, FolderGenerator, Generator, Made, language_of
 from bench.judging import key_of_verdict
 from bench.pictures import note_look, remove_lost
 from bench.results import (
@@ -207,7 +207,7 @@ def _make_missing(
 
 def _outputs(
     root: Path, generator: Generator, batch: Sequence[Item], by_id: Mapping[str, Case]
-) -> dict[Item, Image.Image | Failure]:
+) -> dict[Item, Image.Image | Made | Failure]:
     """Return what the generator makes of one batch."""
     cases = [by_id[case_id] for case_id, _ in batch]
     references = [[load_image(resolve(root, reference.path)) for reference in case.references] for case in cases]
@@ -238,7 +238,7 @@ def _as_generators_see_it(case: Case, roles: Sequence[str] | None) -> Case:
     return case.model_copy(update={"references": shown, "questions": []})
 
 
-def _record(path: Path, config: RunConfig, item: Item, output: Image.Image | Failure) -> Candidate:
+def _record(path: Path, config: RunConfig, item: Item, output: Image.Image | Made | Failure) -> Candidate:
     """Save a picture, if there is one, and return the candidate."""
     case_id, seed = item
     sampling: dict[str, Any] = {"noise_seed": stable_seed(case_id, seed)}
@@ -248,8 +248,9 @@ def _record(path: Path, config: RunConfig, item: Item, output: Image.Image | Fai
     if isinstance(output, Failure):
         failed = {**sampling, "reason": output.reason}
         return made.model_copy(update={"status": output.status, "sampling": failed})
-    save_png(output, path / image_path(item))
-    hashed = {**sampling, CONTENT_HASH: content_hash(output)}
+    picture, told = (output.picture, output.sampling) if isinstance(output, Made) else (output, {})
+    save_png(picture, path / image_path(item))
+    hashed = {**told, **sampling, CONTENT_HASH: content_hash(picture)}
     return made.model_copy(update={"path": image_path(item), "sampling": hashed})
 
 

@@ -1,6 +1,6 @@
 """Measure how far the offline subject similarity, search included, tells a case's own item from others.
 
-    python tools/measure_subject_similarity.py CUTOUTS
+    python -m tools.measure_subject_similarity CUTOUTS
 
 CUTOUTS is as for `measure_lite0_mean.py`. 32 subjects are pasted on a photograph each, a quarter to three fifths as
 long as it, and each picture is judged with the subject's own reference and with three others. docs/cogcanvas.md has the
@@ -15,7 +15,6 @@ import tempfile
 from pathlib import Path
 
 import numpy as np
-from measure_lite0_mean import cutouts, photographs
 from PIL import Image
 from sklearn.metrics import roc_auc_score
 
@@ -27,6 +26,7 @@ from gnomon.images import save_png
 from gnomon.progress import track
 from gnomon.records import Candidate, Case, Reference, Text
 from rm.judge import JudgeRequest
+from tools.measure_lite0_mean import cutouts, photographs
 
 SIDE, NUM_SUBJECTS, NUM_ASKED = 640, 32, 4
 

@@ -11,13 +11,16 @@ from typing import Literal
 from pydantic import Field, model_validator
 
 from gnomon.errors import UserError
-from gnomon.records import Case, Record
+from gnomon.records import Candidate, Case, Record
 
 NAME = "cogcanvas"
 
 IDENTITY, OBJECT, FASHION, BACKGROUND = "identity", "object", "fashion", "background"
 ITEMS = (OBJECT, FASHION)
 """Roles of references that are bound to a person each."""
+
+FAILED_REFERENCES = "failed_references"
+"""Where in `Candidate.sampling` a generator names the references (by path) that it gave up on; they are judged 0."""
 
 GROUP_SIZES = {2: 558, 3: 382, 4: 225, 5: 196}
 """Prompts of the paper by number of people."""
@@ -100,6 +103,11 @@ def facts_of(case: Case) -> SceneFacts:
         return SceneFacts.model_validate(case.meta)
     except ValueError as error:
         raise UserError(f"case {case.id!r}: expected meta as CogCanvas has it: {error}") from error
+
+
+def given_up(candidate: Candidate) -> frozenset[str]:
+    """Return the paths of the references that a picture's generator gave up on."""
+    return frozenset(candidate.sampling.get(FAILED_REFERENCES, ()))
 
 
 def people(case: Case) -> list[str]:

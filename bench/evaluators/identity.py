@@ -2,7 +2,7 @@
 
 Source: Nguyen et al. 2026 (arXiv 2606.15867), section 4 and appendix C.5. The value is the mean over the case's
 identities of the similarity between the reference's face and the face that it is matched with, 0 for a person without
-one. Faces that nobody is matched with do not count.
+one, and for one whom the generator says it gave up on. Faces that nobody is matched with do not count.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from bench.cogcanvas.cases import IDENTITY
+from bench.cogcanvas.cases import IDENTITY, given_up
 from bench.evaluators.faces.embedding import FaceEmbedder
 from bench.evaluators.faces.face import Face, FaceDetector, FaceParser, FaceRecognizer
 from bench.evaluators.faces.matching import Matching, match
@@ -109,12 +109,20 @@ class IdentityJudge:
         similarity = self.embedder.recognizer.similarity(np.concatenate(vectors), embedded)
         if not np.isfinite(similarity).all():
             return Outcome(None, "out_of_range", "a similarity is not a finite number")
-        return self._scored(people, faces, similarity, candidate.size)
+        lost = given_up(asked.request.candidate)
+        kept = [identity.path not in lost for identity in _identities(asked.request)]
+        return self._scored(people, faces, similarity, kept, candidate.size)
 
     def _scored(
-        self, people: Sequence[str], faces: Sequence[Face], similarity: NDArray[Any], size: tuple[int, int]
+        self,
+        people: Sequence[str],
+        faces: Sequence[Face],
+        similarity: NDArray[Any],
+        kept: Sequence[bool],
+        size: tuple[int, int],
     ) -> Outcome:
-        found = match(similarity, self.matching)
+        matched = iter(match(similarity[list(kept)], self.matching))
+        found = [next(matched) if is_kept else None for is_kept in kept]
         values = [0.0 if face is None else float(similarity[row, face]) for row, face in enumerate(found)]
         words = [
             f"{name} {'has no face' if face is None else f'{value:.3f}'}"

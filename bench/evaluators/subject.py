@@ -2,7 +2,8 @@
 
 Source: Nguyen et al. 2026 (arXiv 2606.15867), section 4 and appendix C.5. Each slot is localised in the generated
 picture, cut out and embedded; the value is the mean over slots of the cosine with the reference's embedding, where a
-slot that is found nowhere contributes 0. What a method was not given as reference is judged all the same.
+slot that is found nowhere contributes 0, as does one that its generator says it gave up on. What a method was not given
+as reference is judged all the same.
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ from typing import TYPE_CHECKING, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from bench.cogcanvas.cases import ITEMS, TEXT_TO_IMAGE
+from bench.cogcanvas.cases import ITEMS, TEXT_TO_IMAGE, given_up
 from bench.evaluators.cosine import cosines
 from bench.evaluators.reference_cache import ReferenceCache
 from bench.evaluators.slots import Regions, assign, exchange, pooled
@@ -175,6 +176,8 @@ class SubjectJudge:
         names = [reference.name or "" for reference in references]
         known = self._embedded(asked)
         regions = self.localizer.locate(image, names, known)
+        lost = given_up(asked.request.candidate)
+        regions.scores[[reference.path in lost for reference in references]] = 0
         given = assign(regions.scores)
         places = sorted({place for place in given if place is not None})
         similarity = np.zeros_like(regions.scores)

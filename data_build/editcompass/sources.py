@@ -25,7 +25,7 @@ from PIL import Image
 
 from bench.editcompass.cases import NAME, OUTCOME
 from bench.folder import TRIED_AGAIN
-from bench.generators import Failure, FolderGenerator, Generator, file_stem
+from bench.generators import Failure, FolderGenerator, Generator, Made, file_stem
 from data_build.editcompass.questions import PACKAGE, ask_for_prompt, read_prompt
 from data_build.editcompass.scenarios import Scenario, read_scenarios
 from data_build.editcompass.tasks import metrics_of
@@ -219,13 +219,13 @@ def _is_there(out: Path, source: Source) -> bool:
     return source.path is None or (out / source.path).exists()
 
 
-def _record(out: Path, name: str, prompt: str, seed: int, output: Image.Image | Failure) -> Source:
+def _record(out: Path, name: str, prompt: str, seed: int, output: Image.Image | Made | Failure) -> Source:
     """Save a picture, if there is one, and return the line about it."""
     if isinstance(output, Failure):
         return Source(picture=name, prompt=prompt, path=None, seed=seed, status=output.status, reason=output.reason)
-    path = f"images/{file_stem(name)}.png"
-    save_png(output, out / path)
-    return Source(picture=name, prompt=prompt, path=path, seed=seed, content_hash=content_hash(output))
+    path, image = f"images/{file_stem(name)}.png", output.picture if isinstance(output, Made) else output
+    save_png(image, out / path)
+    return Source(picture=name, prompt=prompt, path=path, seed=seed, content_hash=content_hash(image))
 
 
 def _case(

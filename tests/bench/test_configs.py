@@ -25,6 +25,7 @@ def test_every_recipe_is_tested_here() -> None:
         "cogcanvas_identity_offline.yaml",
         "cogcanvas_person_count.yaml",
         "cogcanvas_retrieval.yaml",
+        "cogcanvas_sequential_inpainting.yaml",
         "cogcanvas_subject.yaml",
         "cogcanvas_subject_offline.yaml",
         "control_always_no.yaml",
@@ -51,6 +52,13 @@ def test_the_recipe_of_an_images_api_parses_and_says_how_many_requests_fly() -> 
     generator = settings["generator"]
     assert generator["class_path"] == "bench.generators_api.ImagesApiGenerator"
     assert settings["batch_size"] >= generator["init_args"]["max_concurrency"]
+
+
+def test_the_recipe_of_the_baseline_parses() -> None:
+    settings = auto_parser(cli.generate).parse_args(["--config", str(CONFIGS / "cogcanvas_sequential_inpainting.yaml")])
+    generator = settings["generator"]
+    assert generator["class_path"] == "bench.cogcanvas.inpainting.SequentialInpaintingGenerator"
+    assert (generator["init_args"]["height"], generator["init_args"]["width"]) == (1024, 1024)
 
 
 @pytest.mark.parametrize("name", ["edit_compass_judge", "edit_compass_judge_local"])

@@ -19,6 +19,8 @@ from gnomon.hashing import stable_hash
 if TYPE_CHECKING:
     from PIL import Image
 
+    from bench.evaluators.vision.detection import OpenVocabularyDetector
+
 Mask = NDArray[np.bool_]
 """Of shape (row, column), stretched over the whole picture; its resolution is the segmenter's, not the picture's."""
 
@@ -40,6 +42,19 @@ class Segmenter(Protocol):
 
     def foreground(self, image: Image.Image, concepts: Sequence[str]) -> Mask:
         """Return what shows any of the concepts."""
+
+
+class InstanceSegmenter(Protocol):
+    """Pictures to a mask for each thing that a concept names; see :class:`Segmenter`."""
+
+    name: str
+
+    @property
+    def fingerprint(self) -> str:
+        """Hash of weights, preprocessing and settings."""
+
+    def instances(self, image: Image.Image, concepts: Sequence[str]) -> list[list[Mask]]:
+        """Return the masks of each concept's instances, the surest first; all masks have one shape."""
 
 
 class Sam3Segmenter:
@@ -86,7 +101,6 @@ class Sam3Segmenter:
         """Hash of weights, preprocessing, precision and thresholds."""
         return stable_hash([self._loaded.fingerprint, self.threshold, self.mask_threshold])
 
-    @torch.inference_mode()
     def foreground(self, image: Image.Image, concepts: Sequence[str]) -> Mask:
         """Return the union of all instances of all concepts.
 
@@ -95,22 +109,67 @@ class Sam3Segmenter:
         """
         if not concepts:
             raise ValueError("expected at least one concept, got none")
-        model = self._loaded.model
-        seen = model.get_vision_features(pixel_values=self._loaded.prepare([image]))
-        masks = [self._instances(model, seen, concept) for concept in concepts]
+        masks = [each.any(0) for each in self._masks(image, concepts)]
         found: Mask = torch.stack(masks).any(0).cpu().numpy()
         return found
 
-    def _instances(self, model: Any, seen: Any, concept: str) -> torch.Tensor:
-        """Return the union of one concept's instances: shape (row, column)."""
+    def instances(self, image: Image.Image, concepts: Sequence[str]) -> list[list[Mask]]:
+        """Return the masks of each concept's instances, the surest first; empty masks are none.
+
+        Raises:
+            ValueError: for a picture of an impossible shape.
+        """
+        return [[mask for mask in each.cpu().numpy() if mask.any()] for each in self._masks(image, concepts)]
+
+    @torch.inference_mode()
+    def _masks(self, image: Image.Image, concepts: Sequence[str]) -> list[torch.Tensor]:
+        """Return the masks of each concept's instances, the surest first: shape (instance, row, column)."""
+        model = self._loaded.model
+        seen = model.get_vision_features(pixel_values=self._loaded.prepare([image]))
+        return [self._of_concept(model, seen, concept) for concept in concepts]
+
+    def _of_concept(self, model: Any, seen: Any, concept: str) -> torch.Tensor:
         words = self._tokenizer(
             [concept], return_tensors="pt", padding="max_length", max_length=_MAX_TOKENS, truncation=True
         ).to(model.device)
         outputs = model(vision_embeds=seen, input_ids=words.input_ids, attention_mask=words.attention_mask)
         scores = outputs.pred_logits[0].sigmoid() * outputs.presence_logits[0].sigmoid()
         masks = outputs.pred_masks[0].sigmoid() > self.mask_threshold
-        union: torch.Tensor = masks[scores > self.threshold].any(0)
-        return union
+        order = scores.argsort(descending=True, stable=True)
+        found: torch.Tensor = masks[order][scores[order] > self.threshold]
+        return found
+
+
+class BoxSegmenter:
+    """Boxes of an open-vocabulary detector as masks, where no SAM 3 can be had.
+
+    Args:
+        detector: finds things by their names.
+    """
+
+    def __init__(self, detector: OpenVocabularyDetector) -> None:
+        self.detector, self.name = detector, f"boxes of {detector.name}"
+
+    @property
+    def fingerprint(self) -> str:
+        """The detector's, as boxes."""
+        return stable_hash(["boxes", self.detector.fingerprint])
+
+    def instances(self, image: Image.Image, concepts: Sequence[str]) -> list[list[Mask]]:
+        """Return the boxes of each concept's instances as masks of the picture's size, the surest first.
+
+        Raises:
+            ValueError: for a picture of an impossible shape.
+        """
+        return [[_filled(box, image.size) for box in found.boxes] for found in self.detector.detect(image, concepts)]
+
+
+def _filled(box: NDArray[Any], size: tuple[int, int]) -> Mask:
+    mask = np.zeros(size[::-1], dtype=np.bool_)
+    left, top = (int(side) for side in np.floor(box[:2]))
+    right, bottom = (int(side) for side in np.ceil(box[2:]))
+    mask[top:bottom, left:right] = True
+    return mask
 
 
 _MAX_TOKENS = 32

@@ -59,7 +59,7 @@ class WindowLocalizer:
 
     name = "lite0 windows"
 
-    def __init__(self, *, threshold: float = 0.2, path: str | Path | None = None) -> None:
+    def __init__(self, *, threshold: float = 0.15, path: str | Path | None = None) -> None:
         if not 0 <= threshold <= 1:
             raise UserError(f"expected threshold in 0..1, got {threshold}")
         self.threshold, self.network, self.mean = threshold, load_lite0(path), subject_mean()
