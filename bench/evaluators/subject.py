@@ -171,13 +171,23 @@ class SubjectJudge:
         return Outcome(value, "ok", rationale, json.dumps(raw, ensure_ascii=False), time.perf_counter() - start)
 
     def _slots(self, image: Image.Image, references: Sequence[Reference], asked: Asked) -> list[_Slot]:
+        lost = given_up(asked.request.candidate)
+        kept = [place for place, reference in enumerate(references) if reference.path not in lost]
+        slots = [_Slot(reference, 0.0) for reference in references]
+        found = self._found(image, [references[place] for place in kept], asked, kept) if kept else []
+        for place, slot in zip(kept, found, strict=True):
+            slots[place] = slot
+        return slots
+
+    def _found(
+        self, image: Image.Image, references: Sequence[Reference], asked: Asked, places_of: Sequence[int]
+    ) -> list[_Slot]:
+        """Return what came of some references, whose places in the case's list are `places_of`."""
         from bench.evaluators.vision.boxes import crop
 
         names = [reference.name or "" for reference in references]
-        known = self._embedded(asked)
+        known = self._embedded(asked, places_of)
         regions = self.localizer.locate(image, names, known)
-        lost = given_up(asked.request.candidate)
-        regions.scores[[reference.path in lost for reference in references]] = 0
         given = assign(regions.scores)
         places = sorted({place for place in given if place is not None})
         similarity = np.zeros_like(regions.scores)
@@ -193,11 +203,14 @@ class SubjectJudge:
             for slot, (reference, place) in enumerate(zip(references, exchange(given, names, similarity), strict=True))
         ]
 
-    def _embedded(self, asked: Asked) -> Vectors:
-        """Return the references' embeddings: shape (slot, dimension)."""
+    def _embedded(self, asked: Asked, places: Sequence[int]) -> Vectors:
+        """Return the embeddings of the references at some places: shape (slot, dimension)."""
+        pictures = asked.pictures
         kept = [
-            self.references.get(self.embedder.fingerprint, content, partial(self._vector, picture))
-            for picture, content in zip(asked.pictures.references, asked.pictures.hashes, strict=False)
+            self.references.get(
+                self.embedder.fingerprint, pictures.hashes[place], partial(self._vector, pictures.references[place])
+            )
+            for place in places
         ]
         vectors: Vectors = np.stack(kept)
         return vectors

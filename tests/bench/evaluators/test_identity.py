@@ -6,6 +6,7 @@ import json
 import math
 import shutil
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from pathlib import Path
 from statistics import fmean
 from typing import Any
@@ -17,6 +18,7 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 from PIL import Image
 
+from bench.cogcanvas.cases import FAILED_REFERENCES
 from bench.evaluators.faces.matching import Matching
 from bench.evaluators.identity import IdentityJudge
 from bench.generators import FolderGenerator
@@ -347,3 +349,13 @@ def test_on_photographs_the_right_people_are_above_the_wrong_ones(tmp_path: Path
     (shared,) = best.judge([request(tmp_path, ref, pictures["one twice"])])
     assert (shared.value or 0) >= value["one twice"]
     assert math.isclose(value["both"], fmean(one[2] for one in people_of(verdicts["both"])), abs_tol=1e-4)
+
+
+@pytest.mark.parametrize("matching", ["hungarian", "best"])
+def test_who_was_given_up_is_0_whoever_is_there(tmp_path: Path, matching: Matching) -> None:
+    references = [reference(tmp_path, name, draw(colour)) for name, colour in zip(NAMES, (RED, GREEN), strict=False)]
+    asked = request(tmp_path, references, draw(RED, GREEN))
+    lost = asked.candidate.model_copy(update={"sampling": {FAILED_REFERENCES: [references[0].path]}})
+    (verdict,) = id_sim(matching=matching).judge([replace(asked, candidate=lost)])
+    assert verdict.value == pytest.approx(1 / 2)
+    assert people_of(verdict) == [("Ann", None, 0.0), ("Bob", 1, 1.0)]

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from bench.cogcanvas.cases import TEXT_TO_IMAGE
+from bench.cogcanvas.cases import FAILED_REFERENCES, TEXT_TO_IMAGE
 from bench.evaluators.cosine import cosines
 from bench.evaluators.slots import Regions
 from bench.evaluators.subject import METRIC, DetectorLocalizer, SubjectJudge
@@ -184,3 +184,21 @@ def test_requests_of_one_judge_are_judged_alike_in_any_company(tmp_path: Path) -
     together = [verdict.value for verdict in judge(localizer, batch_size=2).judge(requests)]
     alone = [judge(localizer).judge([asked])[0].value for asked in requests]
     assert together == alone == pytest.approx([1.0, 0.0, 0.5])
+
+
+def test_what_was_given_up_is_0_and_takes_no_box(tmp_path: Path) -> None:
+    references = [("object", "cup", RED), ("object", "cup", RED)]
+    localizer = TableLocalizer([LEFT], cup=[0.9])
+    for lost, value, boxes in ([], 0.5, [LEFT, None]), ([0], 0.5, [None, LEFT]), ([0, 1], 0.0, [None, None]):
+        sampling = {FAILED_REFERENCES: [f"references/scene_{place}.png" for place in lost]}
+        asked = request(tmp_path, METRIC, scene(RED, BLUE), references, sampling=sampling)
+        verdict = judge(localizer).judge([asked])[0]
+        assert verdict.value == pytest.approx(value)
+        assert [slot["box"] for slot in json.loads(verdict.raw or "")["slots"]] == boxes
+
+
+def test_what_is_cut_out_may_have_an_embedder_of_its_own(tmp_path: Path) -> None:
+    references, crops = ColourEmbedder(), ColourEmbedder()
+    one = SubjectJudge(TableLocalizer([LEFT], cup=[0.9]), references, crop_embedder=crops)
+    one.judge([request(tmp_path, METRIC, scene(RED, BLUE), [("object", "cup", RED)])])
+    assert (references.num_pictures, crops.num_pictures) == (1, 1)
