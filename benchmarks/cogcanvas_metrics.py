@@ -1,6 +1,6 @@
 """What CogCanvas's metrics cost, on small random models of the real classes; needs neither a GPU nor a network.
 
-Run it with `python benchmarks/cogcanvas_metrics.py` from the root of the repository; it takes three minutes on two
+Run it with `python benchmarks/cogcanvas_metrics.py` from the root of the repository; it takes five minutes on two
 cores. Lines with a target say whether it is met.
 
 * Attr-VQA: the questions of one prompt of five people about one picture, by the probabilities of a Qwen3-VL of some 26
@@ -11,8 +11,8 @@ cores. Lines with a target say whether it is met.
   first method, and over a second one, whose references are known. Values must be equal. Each prompt's own picture is
   always looked at, so that BG-Sim gains a factor of two at most; SAM 3 masks a place anew for each other set of items;
   CLIP-T looks at no reference at all.
-* `gnomon bench judge` with BG-Sim in one process and in two (DDP): seconds beyond those of the same command where
-  nothing is left to judge, and whether both wrote the same verdicts.
+* `gnomon bench judge` with BG-Sim over 240 prompts in one process and in two (DDP): seconds beyond those of the same
+  command where nothing is left to judge, and whether both wrote the same verdicts. It needs two cores to itself.
 * the largest memory of this process after each part.
 """
 
@@ -79,14 +79,14 @@ def noise(seed: int) -> Image.Image:
     return Image.fromarray(small).resize((SIDE, SIDE))
 
 
-def prompts(root: Path) -> list[JudgeRequest]:
+def prompts(root: Path, num_prompts: int = NUM_PROMPTS) -> list[JudgeRequest]:
     """Write pictures below `root`, and return a request for each prompt; its metric is filled in later."""
     rng = random.Random(0)
-    for kind, count in (("item", NUM_ITEMS), ("place", NUM_PLACES), ("made", NUM_PROMPTS)):
+    for kind, count in (("item", NUM_ITEMS), ("place", NUM_PLACES), ("made", num_prompts)):
         for place in range(count):
             save_png(noise(hash_of(kind, place)), root / f"{kind}{place}.png")
     found = []
-    for place in range(NUM_PROMPTS):
+    for place in range(num_prompts):
         size = rng.choices(list(GROUP_SIZES), weights=list(GROUP_SIZES.values()))[0]
         items = rng.sample(range(NUM_ITEMS), size)
         references = [Reference(path=f"item{item}.png", role="object", name=f"item {item}") for item in items]
@@ -230,7 +230,7 @@ def measure_identity(folder: Path) -> None:
 def measure_ranks(folder: Path) -> None:
     """Print the seconds of `gnomon bench judge` in one process and in two."""
     cases, outputs = folder / "cases", folder / "outputs"
-    requests = prompts(cases)
+    requests = prompts(cases, 4 * NUM_PROMPTS)
     write_records(cases / "cases.jsonl", [request.case for request in requests])
     outputs.mkdir()
     for request in requests:
