@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -24,8 +25,8 @@ from tests import flux2_klein
 from tests.bench.evaluators import checkpoints
 
 NAMES = ("Ann", "Bo", "Cy", "Di", "Ed")
-SMALL = {"height": 64, "width": 64, "dtype": "float32"}
-KWARGS = {**flux2_klein.PIPELINE_KWARGS, "num_inference_steps": 1, "guidance_scale": 1.0}
+SMALL: dict[str, Any] = {"height": 64, "width": 64, "dtype": "float32"}
+KWARGS: dict[str, Any] = {**flux2_klein.PIPELINE_KWARGS, "num_inference_steps": 1, "guidance_scale": 1.0}
 
 
 class Halves:
@@ -200,14 +201,14 @@ def test_a_reference_of_an_impossible_shape_fails_alone(generator: SequentialInp
         ({"language": "fr"}, "expected language"),
     ],
 )
-def test_wrong_settings_are_refused(settings: dict[str, object], message: str, klein: str) -> None:
+def test_wrong_settings_are_refused(settings: dict[str, Any], message: str, klein: str) -> None:
     with pytest.raises(UserError, match=message):
-        SequentialInpaintingGenerator(klein, Halves(1), **{**SMALL, **settings})  # type: ignore[arg-type]
+        SequentialInpaintingGenerator(klein, Halves(1), **{**SMALL, **settings})
 
 
 def test_a_model_that_is_not_there_is_said_so(tmp_path: Path) -> None:
     with pytest.raises(UserError, match="that Flux2KleinInpaintPipeline loads at"):
-        SequentialInpaintingGenerator(str(tmp_path), Halves(1), **SMALL)  # type: ignore[arg-type]
+        SequentialInpaintingGenerator(str(tmp_path), Halves(1), **SMALL)
 
 
 def test_settings_are_part_of_the_fingerprint(klein: str, generator: SequentialInpaintingGenerator) -> None:
