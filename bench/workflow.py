@@ -132,11 +132,8 @@ def generate(
         )
         dataset, stamp = hash_once(root, out, cases=everything)
     with open_run(out, config, seed, dataset) as folder:
-        with uncollected():
-            by_id = {case.id: _as_generators_see_it(case, config.reference_roles) for case in cases}
-            known = {(record.case_id, record.seed): record for record in folder.read(Candidate, CANDIDATES)}
-            if isinstance(generator, FolderGenerator):
-                generator.refuse_changed(known.values(), by_id, folder.path)
+        by_id = {case.id: _as_generators_see_it(case, config.reference_roles) for case in cases}
+        known = _known(folder, generator, by_id)
         with folder.start("generate"):
             settings = GenerateFile(
                 cases=str(root.resolve()),
@@ -151,6 +148,15 @@ def generate(
             batches = _batches(items_of(within, seed, repeats), batch_size)
             _make_missing(folder, root, generator, config, batches, by_id, known)
     return BenchRun.read(out)
+
+
+def _known(folder: RunFolder, generator: Generator, cases: Mapping[str, Case]) -> dict[Item, Candidate]:
+    """Return the candidates that are recorded, after a look at where they were taken from."""
+    with uncollected():
+        known = {(record.case_id, record.seed): record for record in folder.read(Candidate, CANDIDATES)}
+        if isinstance(generator, FolderGenerator):
+            generator.refuse_changed(known.values(), cases, folder.path)
+    return known
 
 
 def _in_order(names: Sequence[str] | None) -> tuple[str, ...] | None:
