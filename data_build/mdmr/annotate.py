@@ -16,12 +16,13 @@ from typing import Any
 from bench.folder import TRIED_AGAIN
 from data_build.mdmr.annotations import COLUMNS, Annotation, table_row
 from data_build.mdmr.annotators import ask_for_tags, read_tags, reply_schema, texts_hash
-from data_build.mdmr.folder import ANNOTATE, GALLERY, BuildFolder, counts_text, require_output, write_report
+from data_build.mdmr.folder import ANNOTATE, GALLERY, BuildFolder
 from data_build.mdmr.last_lines import last_lines, lines_at
 from data_build.mdmr.pictures import iterate_pictures
 from data_build.mdmr.settings import AnnotateSettings
 from data_build.mdmr.tables import read_table, write_table
 from data_build.mdmr.tags_file import LineProblem, annotations_of_file
+from data_build.stages import counts_text, require_output, write_report
 from gnomon.datasets import write_records
 from gnomon.errors import UserError
 from gnomon.progress import track

@@ -15,7 +15,7 @@ from dataclasses import dataclass
 
 from pydantic import Field
 
-from data_build.mdmr.answers import Answer
+from data_build.answers import Answer
 from data_build.mdmr.asking import PROBES, ask_blindly
 from data_build.mdmr.replies import DraftQuestion
 from gnomon.hashing import stable_hash

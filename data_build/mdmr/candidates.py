@@ -10,9 +10,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bench.mdmr.cases import ENTITIES
-from data_build.mdmr.folder import ANNOTATE, GALLERY, BuildFolder, require_output
+from data_build.mdmr.folder import ANNOTATE, GALLERY, BuildFolder
 from data_build.mdmr.tables import read_table
 from data_build.mdmr.tags import TAG_ATTRIBUTES
+from data_build.stages import require_output
 
 Codes = NDArray[np.int32]
 Mask = NDArray[np.bool_]

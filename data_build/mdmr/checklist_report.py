@@ -8,8 +8,8 @@ from collections.abc import Mapping, Sequence
 from bench.mdmr.cases import WEIGHTS
 from data_build.mdmr.blind import BlindAnswer
 from data_build.mdmr.checking import CheckedQuestion
-from data_build.mdmr.folder import counts_text
 from data_build.mdmr.settings import BlindSettings
+from data_build.stages import counts_text
 from gnomon.records import Record
 
 LEVELS = ("global", "atomic")

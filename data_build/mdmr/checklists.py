@@ -23,17 +23,18 @@ from functools import partial
 
 from pydantic import Field
 
-from data_build.mdmr.answers import Answer, ask_missing
+from data_build.answers import Answer, ask_missing
 from data_build.mdmr.asking import CHECKLIST_SCHEMA, PACKAGE, ask_for_checklist
 from data_build.mdmr.blind import BlindAnswer, BlindQuestion, ask_all_blindly
 from data_build.mdmr.checking import CheckedQuestion, Draft, check_drafts, with_blind_answers
 from data_build.mdmr.checklist_report import ChecklistReport, checklist_report, missing_dimensions, report_lines
-from data_build.mdmr.folder import CHECKLISTS, BuildFolder, counts_text, write_report
+from data_build.mdmr.folder import CHECKLISTS, BuildFolder
 from data_build.mdmr.human_filter import kept_samples
 from data_build.mdmr.instructions import first_of_pairs, valid_cases
 from data_build.mdmr.replies import read_questions
 from data_build.mdmr.samples import Sample
 from data_build.mdmr.settings import ChecklistSettings
+from data_build.stages import counts_text, write_report
 from data_build.texts import texts_hash
 from gnomon.errors import UserError
 from gnomon.hashing import stable_hash

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from pathlib import Path
-from typing import Any, Literal
+from typing import Literal
 
 from data_build.mdmr.folder import BuildFolder
 from data_build.mdmr.settings import (
@@ -16,7 +15,7 @@ from data_build.mdmr.settings import (
     InstructSettings,
     SampleSettings,
 )
-from gnomon.errors import UserError
+from data_build.stages import Stage, Stages
 
 
 def build_mdmr(
@@ -53,14 +52,7 @@ def build_mdmr(
         "checklists": checklists,
         "dataset": dataset,
     }
-    chosen = [name for name, given in settings.items() if given is not None] if stage is None else [stage]
-    if not chosen:
-        raise UserError(f"expected settings of at least one stage ({', '.join(settings)}), got none; use --config FILE")
-    for name in chosen:
-        if settings[name] is None:
-            raise UserError(f"expected settings of the stage {name} under '{name}' in the config, got none")
-        print(f"== {name}", flush=True)
-        print("\n".join(_STAGES[name](BuildFolder(out), settings[name])), flush=True)
+    Stages(_STAGES, settings, stage).run(BuildFolder(out))
 
 
 def _gallery(folder: BuildFolder, settings: GallerySettings) -> list[str]:
@@ -107,7 +99,7 @@ def _dataset(folder: BuildFolder, settings: DatasetSettings) -> list[str]:
     return report_lines(write_dataset(folder, settings))
 
 
-_STAGES: dict[str, Callable[[BuildFolder, Any], list[str]]] = {
+_STAGES: dict[str, Stage[BuildFolder]] = {
     "gallery": _gallery,
     "annotate": _annotate,
     "sample": _sample,

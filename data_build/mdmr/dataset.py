@@ -13,11 +13,12 @@ from typing import Literal
 
 from bench.mdmr.cases import FAMILIES, NAME, CaseFacts, facts_of
 from data_build.mdmr.checking import CheckedQuestion
-from data_build.mdmr.folder import CHECKLISTS, DATASET, BuildFolder, counts_text, require_output, write_report
+from data_build.mdmr.folder import CHECKLISTS, DATASET, BuildFolder
 from data_build.mdmr.human_filter import kept_samples
 from data_build.mdmr.instructions import valid_cases
 from data_build.mdmr.samples import Sample
 from data_build.mdmr.settings import DatasetSettings
+from data_build.stages import counts_text, require_output, write_report
 from gnomon.datasets import CASES, dataset_hash, write_records
 from gnomon.errors import UserError
 from gnomon.files import atomic_write_bytes

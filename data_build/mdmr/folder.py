@@ -24,17 +24,10 @@ stages before it wrote and nothing else of them.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from pathlib import Path
-
-from gnomon.errors import UserError
-from gnomon.files import atomic_write_text
-from gnomon.records import Record
-from gnomon.runs import RunFolder
 
 GALLERY, ANNOTATE, SAMPLE = "gallery", "annotate", "sample"
 INSTRUCT, FILTER, CHECKLISTS, DATASET = "instruct", "filter", "checklists", "dataset"
-REPORT_JSON, REPORT_TEXT = "report.json", "report.txt"
 
 
 class BuildFolder:
@@ -89,25 +82,3 @@ class BuildFolder:
     def picture(self, image: str) -> Path:
         """Return where the picture of a sample lies, by its id in the gallery."""
         return self.stage(SAMPLE) / "images" / f"{image}.png"
-
-
-def require_output(path: Path, stage: str) -> Path:
-    """Return `path` where a stage wrote it.
-
-    Raises:
-        UserError: names the stage that has to run first.
-    """
-    if not path.is_file():
-        raise UserError(f"expected {path} of the stage {stage}, there is none; run it first, with --stage {stage}")
-    return path
-
-
-def write_report(run: RunFolder, report: Record, lines: list[str]) -> None:
-    """Write what a stage counted, as JSON and as text."""
-    run.write_json(REPORT_JSON, report)
-    atomic_write_text(run.path / REPORT_TEXT, "".join(f"{line}\n" for line in lines))
-
-
-def counts_text(counts: Mapping[str, int]) -> str:
-    """Return counts in one line, such as "ok 12, parse_error 1"."""
-    return ", ".join(f"{name} {count:,}" for name, count in counts.items()) or "none"

@@ -13,13 +13,14 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
-from data_build.mdmr.folder import GALLERY, BuildFolder, counts_text, write_report
+from data_build.mdmr.folder import GALLERY, BuildFolder
 from data_build.mdmr.indexing import LEFT_OUT, LOOKS, GalleryReport, Indexer, located, look_key
 from data_build.mdmr.last_lines import Place, last_lines
 from data_build.mdmr.looking import LOOK_VERSION, in_threads, look
 from data_build.mdmr.near_duplicates import MAX_DISTANCE
 from data_build.mdmr.settings import GallerySettings, Source
 from data_build.mdmr.sources import Item, SourceProblem, items
+from data_build.stages import counts_text, write_report
 from gnomon.errors import UserError
 from gnomon.progress import track
 from gnomon.runs import RunFolder

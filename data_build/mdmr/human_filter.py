@@ -13,9 +13,10 @@ from typing import Literal
 
 from pydantic import Field
 
-from data_build.mdmr.folder import FILTER, BuildFolder, counts_text, require_output, write_report
+from data_build.mdmr.folder import FILTER, BuildFolder
 from data_build.mdmr.instructions import SHOWN, valid_cases
 from data_build.mdmr.settings import FilterSettings
+from data_build.stages import counts_text, require_output, write_report
 from data_build.votes import (
     LineProblem,
     Opinion,

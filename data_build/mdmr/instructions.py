@@ -12,12 +12,13 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, replace
 from functools import partial
 
-from data_build.mdmr.answers import Answer, ask_missing
+from data_build.answers import Answer, ask_missing
 from data_build.mdmr.asking import INSTRUCTION_SCHEMA, PACKAGE, ask_for_instruction
-from data_build.mdmr.folder import INSTRUCT, SAMPLE, BuildFolder, counts_text, require_output, write_report
+from data_build.mdmr.folder import INSTRUCT, SAMPLE, BuildFolder
 from data_build.mdmr.replies import CheckedCase, read_case
 from data_build.mdmr.samples import Sample, read_samples
 from data_build.mdmr.settings import InstructSettings
+from data_build.stages import counts_text, require_output, write_report
 from data_build.texts import texts_hash
 from gnomon.errors import UserError
 from gnomon.hashing import stable_hash

@@ -8,10 +8,11 @@ from pathlib import Path
 
 from PIL import Image
 
-from data_build.mdmr.folder import GALLERY, BuildFolder, require_output
+from data_build.mdmr.folder import GALLERY, BuildFolder
 from data_build.mdmr.index import ID_LENGTH
 from data_build.mdmr.settings import Source
 from data_build.mdmr.sources import SourceProblem, items
+from data_build.stages import require_output
 from gnomon.errors import UserError
 from gnomon.images import UnreadableImageError, content_hash
 

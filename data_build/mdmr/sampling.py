@@ -11,7 +11,7 @@ from bench.mdmr.cases import ENTITIES, EXTRACTION, Origin
 from data_build.mdmr.buckets import Bucket, read_buckets
 from data_build.mdmr.candidates import NONE, Candidates, read_candidates
 from data_build.mdmr.drawing import Drawer, Drawn
-from data_build.mdmr.folder import ANNOTATE, GALLERY, SAMPLE, BuildFolder, require_output, write_report
+from data_build.mdmr.folder import ANNOTATE, GALLERY, SAMPLE, BuildFolder
 from data_build.mdmr.pictures import iterate_pictures
 from data_build.mdmr.samples import Sample, SampledReference
 from data_build.mdmr.sampling_report import (
@@ -25,6 +25,7 @@ from data_build.mdmr.sampling_report import (
 from data_build.mdmr.settings import SampleSettings
 from data_build.mdmr.tables import read_table
 from data_build.mdmr.twins import Key, find_twins
+from data_build.stages import require_output, write_report
 from gnomon.datasets import write_records
 from gnomon.errors import UserError
 from gnomon.hashing import file_hash

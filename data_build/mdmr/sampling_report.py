@@ -9,8 +9,8 @@ from typing import Any
 from bench.mdmr.cases import FAMILIES
 from data_build.mdmr.buckets import Bucket
 from data_build.mdmr.drawing import Drawn
-from data_build.mdmr.folder import counts_text
 from data_build.mdmr.samples import Sample
+from data_build.stages import counts_text
 from gnomon.records import Record
 
 PROBLEMS = "problems.jsonl"
