@@ -9,6 +9,7 @@ from typing import Any, Literal
 
 from jsonargparse.typing import PositiveInt
 
+from data_build.cogcanvas.cli import build_cogcanvas
 from data_build.mdmr.cli import build_mdmr
 from gnomon.cli import underscored
 from gnomon.errors import UserError
@@ -332,4 +333,5 @@ BUILDERS: dict[str, Callable[..., Any] | type | dict[str, Any]] = {
     "pairs-from-edits": build_pairs_from_edits,
     "avr": build_avr,
     "mdmr": build_mdmr,
+    "cogcanvas": build_cogcanvas,
 }

@@ -8,19 +8,17 @@ from typing import Any
 
 import yaml
 from PIL import Image
-from pydantic import ValidationError
 
 from bench.mdmr.cases import ENTITIES
 from data_build.mdmr.tags import CATEGORIES, FACINGS, FRAMINGS, TAG_ATTRIBUTES, TEXT_LANGUAGES, Tags
+from data_build.replies import closed_schema, read_object
 from gnomon.hashing import stable_hash
-from gnomon.jsonl import describe
 from rm.protocols.parsing import Parsed
-from rm.protocols.parsing.core import Grammar, failed, read, same
+from rm.protocols.parsing.core import Grammar, read, same
 from rm.protocols.templates import compose
 from rm.vlm.conversation import Conversation
 
 _KEYS = ("tags", "annotation")
-_OUT_OF_RANGE = {"literal_error", "less_than_equal", "greater_than_equal", "too_long", "string_too_long"}
 
 
 @cache
@@ -50,11 +48,8 @@ def ask_for_tags(picture: Image.Image) -> Conversation:
 
 @cache
 def reply_schema() -> dict[str, Any]:
-    """Return the JSON schema that replies follow, as servers take it that hold a model to one.
-
-    They want every key named and required: an attribute that does not apply is null.
-    """
-    schema = Tags.model_json_schema()
+    """Return the JSON schema that replies follow; an attribute that does not apply is null."""
+    schema = closed_schema(Tags)
     attribute = {"anyOf": [{"type": "string"}, {"type": "null"}]}
     schema["properties"]["attributes"] = {
         "type": "object",
@@ -62,11 +57,6 @@ def reply_schema() -> dict[str, Any]:
         "required": list(TAG_ATTRIBUTES),
         "additionalProperties": False,
     }
-    for part in (schema, *schema["$defs"].values()):
-        part.pop("description", None)
-        part["required"] = list(part["properties"])
-        for key in part["properties"].values():
-            key.pop("default", None)
     return schema
 
 
@@ -84,8 +74,4 @@ def tags_of(value: Any) -> Parsed[Tags]:
     if isinstance(value, dict) and isinstance(value.get("attributes"), dict):
         given = {name: words for name, words in value["attributes"].items() if words is not None}
         value = {**value, "attributes": given}
-    try:
-        return Parsed(Tags.model_validate(value, strict=False))
-    except ValidationError as error:
-        outside = all(item["type"] in _OUT_OF_RANGE for item in error.errors())
-        return failed("out_of_range" if outside else "parse_error", describe(error))
+    return read_object(value, Tags)
