@@ -117,7 +117,7 @@ class Measurer:
 
     def _aesthetic(self, image: Image.Image) -> float | None:
         assert self._settings.aesthetic is not None
-        return _number(self._settings.aesthetic.backend.scores([image])[0])
+        return _number(self._settings.aesthetic.backend.score(image))
 
     def _fit(self, item: Picture, opened: _Opened) -> float | None:
         assert self._settings.text_picture is not None

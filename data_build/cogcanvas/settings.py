@@ -35,13 +35,13 @@ class TextPictureVectors(PictureVectors, Protocol):
 
 
 class AestheticScorer(Protocol):
-    """Pictures to how much people like to look at them, on the scorer's own scale."""
+    """A picture to how much people like to look at it, on the scorer's own scale: a predictor of aesthetics."""
 
     name: str
     fingerprint: str
 
-    def scores(self, images: Any) -> Any:
-        """Return a number for each picture [pictures]."""
+    def score(self, image: Any) -> Any:
+        """Return the picture's number."""
 
 
 class Faces(Protocol):
