@@ -122,9 +122,9 @@ class Fetcher:
             return Fetched("too_slow", message=f"not done after {self.limits.timeout:g} s")
         except _FetchError as error:
             return Fetched(error.status, message=str(error))
-        except httpx.InvalidURL as error:
+        except (httpx.InvalidURL, ValueError) as error:  # urljoin has a ValueError for it
             return Fetched("bad_url", message=str(error))
-        except (httpx.HTTPError, OSError, UnicodeError) as error:
+        except (httpx.HTTPError, OSError) as error:
             return Fetched("unreachable", message=f"{type(error).__name__}: {error}")
 
     async def _follow(self, client: httpx.AsyncClient, url: str) -> Fetched:

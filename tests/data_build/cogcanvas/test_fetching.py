@@ -1,0 +1,124 @@
+"""Fetching from real servers that redirect, lie, stall and never end."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from typing import Any
+
+import pytest
+
+from data_build.cogcanvas.fetching import Fetched, Fetcher, Limits, fetch_each, open_client
+from gnomon.errors import UserError
+from tests.data_build.cogcanvas.servers import ALLOWED, FORBIDDEN, Servers, is_allowed
+
+
+def fetch(servers: Servers, url: str, **limits: Any) -> Fetched:
+    fetcher = Fetcher(Limits(**limits), resolver=servers.resolve, is_allowed=is_allowed)
+
+    async def one() -> Fetched:
+        async with open_client() as client:
+            return await fetcher.fetch(client, url)
+
+    return asyncio.run(one())
+
+
+def test_a_picture_comes_whole_and_with_its_hash(servers: Servers) -> None:
+    found = fetch(servers, servers.url("/picture.png"))
+    assert found.status == "ok"
+    assert found.data == servers.content
+    assert found.final_url == servers.url("/picture.png")
+
+
+def test_redirects_are_followed_up_to_the_limit(servers: Servers) -> None:
+    assert fetch(servers, servers.url("/hops/3"), max_redirects=3).data == servers.content
+    assert fetch(servers, servers.url("/hops/4"), max_redirects=3).status == "too_many_redirects"
+
+
+@pytest.mark.parametrize(
+    ("path", "status"),
+    [
+        ("/gone", "gone"),
+        ("/broken", "http_error"),
+        ("/gzip", "compressed"),
+        ("/announced", "too_large"),
+        ("/file", "bad_url"),
+        ("/to/[", "bad_url"),
+        ("/endless", "too_large"),
+    ],
+)
+def test_what_a_server_does_wrong_has_a_name(servers: Servers, path: str, status: str) -> None:
+    found = fetch(servers, servers.url(path), max_bytes=10**6)
+    assert (found.status, found.data) == (status, None)
+    assert found.message
+
+
+def test_a_server_that_never_ends_is_left_after_the_time_for_the_whole_file(servers: Servers) -> None:
+    start = time.monotonic()
+    assert fetch(servers, servers.url("/drip"), timeout=0.3).status == "too_slow"
+    assert time.monotonic() - start < 2
+
+
+@pytest.mark.parametrize("host", ["private.test", "both.test", FORBIDDEN])
+def test_an_address_that_is_not_public_is_never_connected_to(servers: Servers, host: str) -> None:
+    before = list(servers.requests[FORBIDDEN])
+    for url in (servers.url("/secret", host), servers.url(f"/to/{host}:{servers.port}")):
+        found = fetch(servers, url)
+        assert found.status == "refused_address"
+        assert FORBIDDEN in (found.message or "")
+    assert servers.requests[FORBIDDEN] == before
+
+
+def test_by_default_this_machine_is_not_reached_under_any_name(servers: Servers) -> None:
+    async def one(url: str) -> Fetched:
+        async with open_client() as client:
+            return await Fetcher().fetch(client, url)
+
+    before = list(servers.requests[ALLOWED])
+    for host in ("127.0.0.1", "localhost", "2130706433", "[::1]", "[::ffff:127.0.0.1]"):
+        assert asyncio.run(one(servers.url("/secret", host))).status == "refused_address"
+    assert servers.requests[ALLOWED] == before
+
+
+@pytest.mark.parametrize(
+    "url",
+    [
+        "file:///etc/passwd",
+        "ftp://good.test/x",
+        "//good.test/x",
+        "http://",
+        "http://me:secret@good.test/x",
+        "http://[::1/x",
+    ],
+)
+def test_only_plain_http_addresses_are_taken(servers: Servers, url: str) -> None:
+    assert fetch(servers, url).status == "bad_url"
+
+
+def test_a_name_that_is_not_known_and_a_port_that_is_closed_are_unreachable(servers: Servers) -> None:
+    assert fetch(servers, servers.url("/picture.png", "nowhere.test")).status == "unreachable"
+    assert fetch(servers, "http://good.test:1/picture.png").status == "unreachable"
+
+
+def test_proxies_of_the_environment_are_not_used(servers: Servers, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("HTTP_PROXY", f"http://{FORBIDDEN}:{servers.port}")
+    monkeypatch.setenv("http_proxy", f"http://{FORBIDDEN}:{servers.port}")
+    assert fetch(servers, servers.url("/picture.png")).status == "ok"
+
+
+def test_several_are_fetched_at_once_and_each_has_an_outcome(servers: Servers) -> None:
+    urls = {str(number): servers.url("/drip" if number < 8 else "/picture.png") for number in range(12)}
+    fetcher = Fetcher(Limits(timeout=1.0), resolver=servers.resolve, is_allowed=is_allowed)
+
+    async def all_of_them() -> dict[str, str]:
+        return {name: one.status async for name, one in fetch_each(fetcher, urls, concurrency=8)}
+
+    start = time.monotonic()
+    found = asyncio.run(all_of_them())
+    assert time.monotonic() - start < 8 * 1.0
+    assert found == {name: "too_slow" if int(name) < 8 else "ok" for name in urls}
+
+
+def test_limits_out_of_range_are_refused() -> None:
+    with pytest.raises(UserError, match="max_bytes >= 1"):
+        Limits(max_bytes=0)
