@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from pathlib import Path
 from typing import Any
 
@@ -10,8 +11,14 @@ import yaml
 
 from bench.cogcanvas.cases import facts_of, people
 from bench.cogcanvas.retrieval import slots_of
+from data_build.cogcanvas.curate import LeftOut
+from data_build.cogcanvas.folder import BuildFolder
 from gnomon.cli import main
 from gnomon.datasets import read_cases
+from gnomon.jsonl import read_records
+from tests.bench.evaluators.faces.photographs import detector
+from tests.bench.evaluators.photographs import need_both
+from tests.data_build.cogcanvas.package_pictures import stamps_root, write_package_manifest
 from tests.data_build.cogcanvas.small_manifest import write_manifest
 
 ANNOTATOR = {"class_path": "tests.data_build.cogcanvas.annotator.Annotator"}
@@ -58,3 +65,37 @@ def test_from_a_manifest_to_cases_with_graphs_and_questions(tmp_path: Path, caps
     before = (root / "cases.jsonl").read_bytes()
     assert run(config) == 0
     assert (root / "cases.jsonl").read_bytes() == before
+
+
+@pytest.mark.slow
+def test_pictures_of_ordinary_packages_become_a_benchmark(tmp_path: Path) -> None:
+    stamps = stamps_root()
+    if stamps is None:
+        pytest.skip("needs the Debian package tuxpaint-stamps-default")
+    need_both()
+    detector()
+    lite0 = {"class_path": "bench.evaluators.vision.lite0_features.Lite0Embedder"}
+    lite0["init_args"] = {"segmenter": {"class_path": "bench.evaluators.vision.salience.SalienceSegmenter"}}  # type: ignore[assignment]
+    config = settings_file(
+        tmp_path,
+        write_package_manifest(tmp_path / "given", stamps),
+        curate={
+            "min_side": 400,
+            "faces": {"class_path": "bench.evaluators.faces.mtcnn.MtcnnDetector"},
+            "near_duplicates": {"backend": lite0, "cosine": 0.9},
+        },
+        sample={"num": 40},
+        questions={"negated": True},
+    )
+    assert run(config) == 0
+    build = BuildFolder(tmp_path / "build")
+    left_out = {item.id: item.reason for item in read_records(build.stage("curate") / "left_out.jsonl", LeftOut)}
+    cases = [case for case in read_cases(build.stage("dataset")) if case.task == "reference_generation"]
+
+    assert left_out == {"object-21": "near_duplicate", "background-25": "has_faces"}
+    assert len(cases) == 40
+    assert {len(people(case)) for case in cases} == {2, 3, 4, 5}
+    sizes = Counter((facts_of(case).object_size, facts_of(case).interaction_strength) for case in cases)
+    assert max(sizes.values()) - min(sizes.values()) <= 1
+    assert all({"binding", "interaction", "position"} <= {one.dimension for one in case.questions} for case in cases)
+    assert slots_of(cases)[0]  # one person has two pictures to choose from
