@@ -173,10 +173,11 @@ def _exit_code(error: BaseException) -> int | None:
 
 
 def _user_error(error: BaseException) -> UserError | None:
-    """Return what a user can mend; where an object may be left out (`X | None`), jsonargparse wraps what it said."""
-    if isinstance(error, UserError):
-        return error
-    return error.__cause__ if type(error) is ValueError and isinstance(error.__cause__, UserError) else None
+    """Return what the user should know, also from inside the errors of jsonargparse, one for each optional value."""
+    found: BaseException | None = error
+    while type(found) is ValueError:
+        found = found.__cause__
+    return found if isinstance(found, UserError) else None
 
 
 def _stdout_is_broken() -> bool:

@@ -2,8 +2,9 @@
 
 One for each subject and attribute, each binding, each pair and interaction, each position that was stated. Every answer
 is yes, so a judge that always says yes has all of them right; negated ones, on demand, say how far that goes. They ask
-for what must not be: another person with the item, another subject's attribute, an interaction or position turned
-round. Source: Nguyen et al. 2026 (arXiv 2606.15867), section 4. Pure functions.
+for what must not be: another person with the item, another subject's outfit or colour, a position turned round. What
+people do is never negated, since a picture may show more than a prompt says: who is looked at may look back. Source:
+Nguyen et al. 2026 (arXiv 2606.15867), section 4. Pure functions.
 """
 
 from __future__ import annotations
@@ -24,6 +25,8 @@ TEXTS = "questions"
 NEGATED = "not"
 _COVERED = ("outfit", "headwear")
 """What cannot be asked of a person who wears another reference."""
+_TELLING = ("outfit", "color")
+"""What one subject does not have where another word for it holds; hair may be dark, short and curly at once."""
 _EXCLUSIVE = {IN_WORDS[action] for action in ("wear", "hold", "carry", "embrace", "ride", "sit_on", "play", "use")}
 """What one person does to an item, as a rule, and no second one at the same time."""
 
@@ -72,7 +75,6 @@ def questions_of(asked: Asked, *, negated: bool) -> list[Question]:
         found += [
             *_foreign_attributes(asked),
             *_foreign_bindings(asked),
-            *_turned_interactions(asked),
             *_turned_positions(asked),
         ]
     return found
@@ -112,10 +114,11 @@ def _attributes(asked: Asked) -> Iterator[Question]:
 
 
 def _foreign_attributes(asked: Asked) -> Iterator[Question]:
-    """Ask each subject for the attribute of the next one of its role that has another."""
+    """Ask each subject for the outfit or colour of another one of its role, where the two have no word in common."""
     for number, reference in enumerate(asked.references, start=1):
         others = [one for one in asked.references if one.role == reference.role and one is not reference]
-        for name, value in visible(asked, reference).items():
+        own = {name: value for name, value in visible(asked, reference).items() if name in _TELLING}
+        for name, value in own.items():
             values = [visible(asked, one).get(name) for one in others]
             foreign = next((one for one in values if one is not None and _differ(one, value)), None)
             if foreign is not None:
@@ -150,21 +153,12 @@ def _binding(asked: Asked, binding: Binding, person: str) -> str:
 
 def _interactions(asked: Asked) -> Iterator[Question]:
     for place, edge in enumerate(asked.interactions, start=1):
-        yield _question("interaction", place, _interaction(asked, edge.first, edge), [edge.first, edge.second])
+        yield _question("interaction", place, _interaction(asked, edge), [edge.first, edge.second])
 
 
-def _turned_interactions(asked: Asked) -> Iterator[Question]:
-    """Ask what one person does to another the other way round."""
-    for place, edge in enumerate(asked.interactions, start=1):
-        if not edge.is_mutual:
-            words = _interaction(asked, edge.second, edge)
-            yield _question("interaction", place, words, [edge.second, edge.first], expected=False)
-
-
-def _interaction(asked: Asked, first: str, edge: Interaction) -> str:
+def _interaction(asked: Asked, edge: Interaction) -> str:
     form: str = load_texts(PACKAGE, TEXTS)["interaction"]
-    second = edge.second if first == edge.first else edge.first
-    return form.format(first=asked.words(first), action=edge.action, second=asked.words(second))
+    return form.format(first=asked.words(edge.first), action=edge.action, second=asked.words(edge.second))
 
 
 def _positions(asked: Asked) -> Iterator[Question]:

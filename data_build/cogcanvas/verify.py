@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from typing import Literal
+from typing import Literal, get_args
 
 from pydantic import Field
 
@@ -302,7 +302,7 @@ def _report(
     return VerifyReport(
         num_scenes=len(decisions),
         num_kept=len(kept),
-        outcomes=dict(outcomes.most_common()),
+        outcomes={outcome: outcomes[outcome] for outcome in get_args(Outcome) if outcomes[outcome]},
         num_drafts=len({one.about.rpartition("/")[0] for one in last}) + sum(bool(kinds) for kinds in rules),
         rejections={
             check: (sum(one.passes is False for one in each), sum(one.passes is not None for one in each))

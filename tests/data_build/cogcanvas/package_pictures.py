@@ -31,7 +31,7 @@ _PEOPLE: list[tuple[str, str, Box | None, dict[str, str]]] = [
     ("Ida Lark", _SAMPLE_3, (480, 230, 960, 950), {"outfit": "beige jacket", "hair": "blond curls"}),
 ]
 _ITEMS: list[tuple[str, str, str, str, str, str]] = [  # role, name, stamp, size, interactions, colour
-    ("object", "porcelain teapot", "household/dishes/teapot", "small_handheld", "hold carry touch look_at", "white"),
+    ("object", "black teapot", "household/dishes/teapot", "small_handheld", "hold carry touch look_at", "black"),
     ("object", "violin", "hobbies/music/string/violin", "large_handheld", "hold play carry look_at", "brown"),
     ("object", "35 mm camera", "hobbies/camera_35mm", "small_handheld", "hold use look_at", "black"),
     ("object", "rubber duck", "household/rubberduck", "small_handheld", "hold touch point_at", "yellow"),
@@ -39,11 +39,11 @@ _ITEMS: list[tuple[str, str, str, str, str, str]] = [  # role, name, stamp, size
     ("object", "classical guitar", "hobbies/music/string/guitar_classical", "large_handheld", "hold play", "brown"),
     ("object", "pink tricycle", "vehicles/cycle/pink_tricycle", "free_standing", "sit_on push stand_beside", "pink"),
     ("object", "British post box", "town/uk_post_box", "free_standing", "lean_on stand_beside point_at", "red"),
-    ("object", "drum kit", "hobbies/music/percussion/drumkit", "free_standing", "play stand_beside touch", "red"),
-    ("fashion", "sombrero", "clothes/hats/sombrero", "small_wearable", "wear hold", "straw yellow"),
+    ("object", "drum kit", "hobbies/music/percussion/drumkit", "free_standing", "play stand_beside touch", "copper"),
+    ("fashion", "sombrero", "clothes/hats/sombrero", "small_wearable", "wear hold", "orange"),
     ("fashion", "top hat", "clothes/hats/tophat", "small_wearable", "wear hold look_at", "black"),
-    ("fashion", "winter scarf", "clothes/t_scarf", "small_wearable", "wear hold", "red"),
-    ("fashion", "denim jacket", "clothes/t_jacket", "large_wearable", "wear carry", "blue"),
+    ("fashion", "winter scarf", "clothes/t_scarf", "small_wearable", "wear hold", "white"),
+    ("fashion", "zip jacket", "clothes/t_jacket", "large_wearable", "wear carry", "grey"),
 ]
 
 

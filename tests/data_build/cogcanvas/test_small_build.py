@@ -67,6 +67,41 @@ def test_from_a_manifest_to_cases_with_graphs_and_questions(tmp_path: Path, caps
     assert (root / "cases.jsonl").read_bytes() == before
 
 
+def test_everything_that_is_wrong_is_counted_and_the_rest_becomes_a_benchmark(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    private = {"path": None, "url": "http://127.0.0.1:1/picture.png"}
+    manifest = write_manifest(tmp_path / "given", ada_bell_1=private, paper_kite_1={"path": "pictures/nowhere.png"})
+    with manifest.open("a") as lines:
+        lines.write("no json\n")
+    annotator = {**ANNOTATOR, "init_args": {"rejects": {"layout": "Old Harbour"}, "always_rejects": "tin whistle"}}
+    config = settings_file(
+        tmp_path, manifest, annotator=annotator, write={"max_attempts": 2}, dataset={"tasks": ["reference_generation"]}
+    )
+    assert run(config, "--stage", "manifest", "--curate", "null") == 0
+    assert run(config) == 0
+    printed = capsys.readouterr().out
+    cases = read_cases(tmp_path / "build" / "dataset")
+
+    assert "17 of 19 pictures are there: ok 17, refused_address 1, missing_file 1" in printed
+    assert "lines of manifests that cannot be used: 1" in printed
+    given_up = 8 - len(cases)
+    assert given_up > 0
+    assert f"{len(cases)} of 8 scenes are kept: passed {len(cases)}, given_up {given_up}" in printed
+    assert all("tin whistle" not in (case.instruction.en or "") for case in cases)
+    assert any("slowly" in (case.instruction.en or "") for case in cases)  # written again after a check turned it down
+
+
+def test_a_backend_that_is_not_installed_ends_the_build_with_how_to_get_it(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("GNOMON_OFFLINE_DIR", str(tmp_path))
+    mtcnn = {"class_path": "bench.evaluators.faces.mtcnn.MtcnnDetector"}
+    config = settings_file(tmp_path, write_manifest(tmp_path / "given"), curate={"faces": mtcnn})
+    assert run(config) == 1
+    assert "facenet-pytorch" in capsys.readouterr().err
+
+
 @pytest.mark.slow
 def test_pictures_of_ordinary_packages_become_a_benchmark(tmp_path: Path) -> None:
     stamps = stamps_root()
@@ -82,7 +117,7 @@ def test_pictures_of_ordinary_packages_become_a_benchmark(tmp_path: Path) -> Non
         curate={
             "min_side": 400,
             "faces": {"class_path": "bench.evaluators.faces.mtcnn.MtcnnDetector"},
-            "near_duplicates": {"backend": lite0, "cosine": 0.9},
+            "near_duplicates": {"backend": lite0, "cosine": 0.7},
         },
         sample={"num": 40},
         questions={"negated": True},
