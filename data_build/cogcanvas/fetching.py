@@ -129,8 +129,7 @@ class Fetcher:
 
     async def _follow(self, client: httpx.AsyncClient, url: str) -> Fetched:
         for _ in range(self.limits.max_redirects + 1):
-            request = await self._request(client, url)
-            response = await client.send(request, stream=True)
+            response = await self._send(client, url)
             try:
                 if response.status_code not in _REDIRECTS:
                     return Fetched("ok", await self._body(response), final_url=url)
@@ -142,8 +141,8 @@ class Fetcher:
             url = urljoin(url, location)
         raise _FetchError("too_many_redirects", f"more than {self.limits.max_redirects} redirects")
 
-    async def _request(self, client: httpx.AsyncClient, url: str) -> httpx.Request:
-        """Return the request of one hop, to an address that was checked."""
+    async def _send(self, client: httpx.AsyncClient, url: str) -> httpx.Response:
+        """Return the answer of one hop, from the first address that takes a connection; all were checked before."""
         import httpx
 
         parsed = httpx.URL(url)
@@ -158,13 +157,20 @@ class Fetcher:
             raise _FetchError("unreachable", f"{host} has no address")
         if refused := [address for address in addresses if not self._is_allowed(address)]:
             raise _FetchError("refused_address", f"{host} is at {refused[0]}, which is no public address")
-        # To the address, by the name: TLS is checked against the name, and nothing is resolved again.
-        return client.build_request(
-            "GET",
-            parsed.copy_with(host=addresses[0]),
-            headers={"Host": parsed.netloc.decode("ascii")},
-            extensions={"sni_hostname": host},
-        )
+        for place, address in enumerate(addresses, start=1):
+            # To the address, by the name: TLS is checked against the name, and nothing is resolved again.
+            request = client.build_request(
+                "GET",
+                parsed.copy_with(host=address),
+                headers={"Host": parsed.netloc.decode("ascii")},
+                extensions={"sni_hostname": host},
+            )
+            try:
+                return await client.send(request, stream=True)
+            except httpx.ConnectError:
+                if place == len(addresses):
+                    raise
+        raise AssertionError("there is an address")
 
     async def _body(self, response: httpx.Response) -> bytes:
         code = response.status_code

@@ -21,7 +21,10 @@ class PictureVectors(Protocol):
     """
 
     name: str
-    fingerprint: str
+
+    @property
+    def fingerprint(self) -> str:
+        """A hash of everything that the answer depends on."""
 
     def embed(self, images: Any) -> Any:
         """Return a vector for each picture [pictures, dimensions], NaN where there is nothing to compare."""
@@ -38,7 +41,10 @@ class AestheticScorer(Protocol):
     """A picture to how much people like to look at it, on the scorer's own scale: a predictor of aesthetics."""
 
     name: str
-    fingerprint: str
+
+    @property
+    def fingerprint(self) -> str:
+        """A hash of everything that the answer depends on."""
 
     def score(self, image: Any) -> Any:
         """Return the picture's number."""
@@ -48,7 +54,10 @@ class Faces(Protocol):
     """Finds faces, such as :class:`bench.evaluators.faces.mtcnn.MtcnnDetector`."""
 
     name: str
-    fingerprint: str
+
+    @property
+    def fingerprint(self) -> str:
+        """A hash of everything that the answer depends on."""
 
     def detect(self, image: Any) -> Any:
         """Return the faces in a picture."""

@@ -9,13 +9,13 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from typing import Literal, get_args
+from typing import TYPE_CHECKING, Literal, get_args
 
 from pydantic import Field
 
 from data_build.answers import ask_missing
 from data_build.cogcanvas.asking import ask, require_model, run_config
-from data_build.cogcanvas.drafts import CHECKS, CheckAnswer, Course, WrittenScene, check_asked
+from data_build.cogcanvas.drafts import CHECKS, CheckAnswer, Course, Problem, WrittenScene, check_asked
 from data_build.cogcanvas.folder import VERIFY, WRITE, BuildFolder
 from data_build.cogcanvas.material import Material
 from data_build.cogcanvas.settings import VerifySettings, WriteSettings
@@ -32,6 +32,9 @@ from gnomon.runs import RunFolder
 from gnomon.sheets import write_sheet
 from rm.protocols.templates import compose, quoted
 from rm.vlm.conversation import Conversation, GenerationParameters
+
+if TYPE_CHECKING:
+    from PIL import Image
 
 COMMAND = "data build cogcanvas, verify"
 TEXTS, KEY = "verify", "check"
@@ -171,12 +174,12 @@ def read_decisions(folder: BuildFolder) -> list[SceneDecision]:
 
 
 def ask_for_check(
-    material: Material, prompt: str, check: str, captions: Sequence[str], pictures: Sequence[object]
+    material: Material, prompt: str, check: str, captions: Sequence[str], pictures: Sequence[Image.Image]
 ) -> Conversation:
     """Return the question whether a prompt passes one check."""
     texts = load_texts(PACKAGE, TEXTS)
     values = {"scene": material.text(), "prompt": quoted(prompt), "check": texts["checks"][check]}
-    return compose(texts, language="en", references=pictures, candidates=[], values=values, names=captions)  # type: ignore[arg-type]
+    return compose(texts, language="en", references=pictures, candidates=[], values=values, names=captions)
 
 
 def _check(
@@ -270,9 +273,9 @@ def _decision(course: Course, name: str, votes: Votes[DraftReview]) -> SceneDeci
     )
 
 
-def _may_pass(problems: Sequence[object]) -> bool:
+def _may_pass(problems: Sequence[Problem]) -> bool:
     """Tell whether only the model found fault with a draft: what our rules find cannot be asked about."""
-    return all(getattr(problem, "kind", None) in CHECKS for problem in problems)
+    return all(problem.kind in CHECKS for problem in problems)
 
 
 def _row(decision: SceneDecision, courses: Mapping[str, Course]) -> dict[str, str]:

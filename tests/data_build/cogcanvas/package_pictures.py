@@ -79,11 +79,11 @@ def write_package_manifest(folder: Path, stamps: Path) -> Path:
         }
         add("identity", name, image.crop(box) if box else image, {**about, **seen, "description": _description(seen)})
     for role, name, stamp, size, actions, color in _ITEMS:
-        seen = {"size_category": size, "afforded_interactions": actions.split(), "color": color}
-        add(role, name, Image.open(stamps / f"{stamp}.png"), {**seen, "description": f"a {color} {name}"})
+        known: dict[str, Any] = {"size_category": size, "afforded_interactions": actions.split(), "color": color}
+        add(role, name, Image.open(stamps / f"{stamp}.png"), {**known, "description": f"a {color} {name}"})
     duck = Image.open(stamps / "household/rubberduck.png").reduce(2)
-    seen = {"size_category": "small_handheld", "afforded_interactions": ["hold"], "description": "a duck"}
-    add("object", "bath duck", duck, seen)
+    known = {"size_category": "small_handheld", "afforded_interactions": ["hold"], "description": "a duck"}
+    add("object", "bath duck", duck, known)
     photographs = Path(sklearn.__file__).parent / "datasets" / "images"
     hopper = Path(matplotlib.__file__).parent / "mpl-data" / "sample_data" / "grace_hopper.jpg"
     places = [

@@ -9,8 +9,8 @@ from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from threading import Thread
 
-ALLOWED, FORBIDDEN = "127.0.0.1", "127.0.0.2"
-"""Both are loopback; a test takes the first one for public and leaves the second one private."""
+ALLOWED, FORBIDDEN, CLOSED = "127.0.0.1", "127.0.0.2", "127.0.0.3"
+"""All are loopback; a test takes the first and the last one, where nothing listens, for public."""
 
 
 @dataclass
@@ -33,7 +33,12 @@ class Servers:
 
     async def resolve(self, host: str, port: int) -> Sequence[str]:
         """Return what a name stands for; an address is its own."""
-        known = {"good.test": [ALLOWED], "private.test": [FORBIDDEN], "both.test": [ALLOWED, FORBIDDEN]}
+        known = {
+            "good.test": [ALLOWED],
+            "private.test": [FORBIDDEN],
+            "both.test": [ALLOWED, FORBIDDEN],
+            "twice.test": [CLOSED, ALLOWED],
+        }
         if host.replace(".", "").isdigit():
             return [host]
         if host not in known:
@@ -43,7 +48,7 @@ class Servers:
 
 def is_allowed(address: str) -> bool:
     """Tell whether an address counts as public here."""
-    return address == ALLOWED
+    return address in (ALLOWED, CLOSED)
 
 
 @contextmanager
@@ -72,7 +77,7 @@ def serving(content: bytes) -> Iterator[Servers]:
             self.wfile.write(body)
 
         def serve_picture(self, rest: str) -> None:
-            assert self.headers["Host"] == f"good.test:{servers.port}"
+            assert self.headers["Host"] in (f"good.test:{servers.port}", f"twice.test:{servers.port}")
             self.answer(200, servers.content)
 
         def serve_text(self, rest: str) -> None:

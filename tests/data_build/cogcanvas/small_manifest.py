@@ -36,7 +36,7 @@ def write_manifest(folder: Path, *, pictures_each: int = 2, **changes: Any) -> P
     wanted += [("object", name, 1) for name in OBJECTS]
     wanted += [("fashion", name, 1) for name in FASHION]
     wanted += [("background", name, 1) for name in PLACES]
-    lines = []
+    lines: list[dict[str, Any]] = []
     for role, name, count in wanted:
         for one in range(count):
             id = f"{name.lower().replace(' ', '-')}-{one + 1}"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -27,7 +28,7 @@ KITE = {
 }
 
 
-def curated(tmp_path: Path, **changes: object) -> BuildFolder:
+def curated(tmp_path: Path, **changes: Any) -> BuildFolder:
     folder = BuildFolder(tmp_path / "build")
     gather_pictures(folder, ManifestSettings([write_manifest(tmp_path / "given", **changes)]))
     curate_pictures(folder, CurateSettings(min_side=64))

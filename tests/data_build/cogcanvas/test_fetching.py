@@ -100,6 +100,10 @@ def test_a_name_that_is_not_known_and_a_port_that_is_closed_are_unreachable(serv
     assert fetch(servers, "http://good.test:1/picture.png").status == "unreachable"
 
 
+def test_the_next_address_is_tried_where_the_first_takes_no_connection(servers: Servers) -> None:
+    assert fetch(servers, servers.url("/picture.png", "twice.test")).data == servers.content
+
+
 def test_proxies_of_the_environment_are_not_used(servers: Servers, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("HTTP_PROXY", f"http://{FORBIDDEN}:{servers.port}")
     monkeypatch.setenv("http_proxy", f"http://{FORBIDDEN}:{servers.port}")
