@@ -15,6 +15,8 @@ from pydantic import ValidationError
 from bench.cogcanvas.cases import ITEMS
 from data_build.answers import Answer, ask_missing
 from data_build.cogcanvas.asking import ask, require_model, run_config
+from data_build.cogcanvas.audit import AuditReport, audited, write_audit_sheet
+from data_build.cogcanvas.audit import report_lines as audit_lines
 from data_build.cogcanvas.folder import ATTRIBUTES, CURATE, BuildFolder
 from data_build.cogcanvas.manifest import Picture
 from data_build.cogcanvas.references import (
@@ -40,7 +42,7 @@ from rm.vlm.conversation import Conversation, GenerationParameters
 
 COMMAND = "data build cogcanvas, attributes"
 TEXTS, KEY = "attributes", "attributes"
-ANSWERS, REFERENCES, LEFT_OUT = "answers.jsonl", "references.jsonl", "left_out.jsonl"
+ANSWERS, REFERENCES, LEFT_OUT, AUDIT = "answers.jsonl", "references.jsonl", "left_out.jsonl", "audit.csv"
 
 
 class AttributesAnswer(Answer):
@@ -65,6 +67,7 @@ class AttributesReport(Record):
         num_given: that the manifest says everything of.
         statuses: of the others, by the model's answer; "contradicts_schema" are words of the manifest that it refuses.
         people: identities by gender, age and ethnicity together, by the first picture of each.
+        audit: what annotators say of people.
         items: objects and fashion items by size and by closeness of what people can do with them.
     """
 
@@ -72,6 +75,7 @@ class AttributesReport(Record):
     num_given: int
     statuses: dict[str, int]
     people: dict[str, int]
+    audit: AuditReport
     items: dict[str, int]
 
 
@@ -104,9 +108,11 @@ def describe_references(folder: BuildFolder, settings: AttributesSettings) -> At
             description="describing references",
         )
         found, left_out = _joined(pictures, given, answers)
+        found, audit = audited(found, settings.audits)
+        write_audit_sheet(run.path / AUDIT, found)
         write_records(run.path / REFERENCES, found)
         write_records(run.path / LEFT_OUT, left_out)
-        report = _report(pictures, given, found, left_out)
+        report = _report(pictures, given, found, left_out, audit)
         write_report(run, report, report_lines(report))
     if not found:
         raise UserError(f"no reference is described: {counts_text(report.statuses)}; see {run.path / LEFT_OUT}")
@@ -215,6 +221,7 @@ def _report(
     given: Mapping[str, Attributes],
     found: Sequence[DescribedReference],
     left_out: Sequence[Undescribed],
+    audit: AuditReport,
 ) -> AttributesReport:
     people = {
         item.picture.entry.key: item.attributes
@@ -227,6 +234,7 @@ def _report(
         num_references=len(pictures),
         num_given=len(given),
         statuses={"ok": len(found) - len(given), **dict(statuses.most_common())},
+        audit=audit,
         people=dict(Counter(f"{one.gender}, {one.age}, {one.ethnicity}" for one in people.values()).most_common()),
         items={
             f"{size}, {strength}": sum(
@@ -246,6 +254,7 @@ def report_lines(report: AttributesReport) -> list[str]:
         f"{report.num_given + report.statuses['ok']:,} of {report.num_references:,} references are described, "
         f"{report.num_given:,} of them by the manifest; by the model: {counts_text(report.statuses)}",
         f"people: {counts_text(report.people)}",
+        *audit_lines(report.audit),
         f"items: {counts_text({name: count for name, count in report.items.items() if count})}",
     ]
     if lacking:

@@ -223,7 +223,7 @@ def _nearly_repeated(
 
 
 def _row(item: Picture) -> dict[str, str]:
-    return {"id": item.entry.id, "role": item.entry.role, "name": item.entry.name, "file": item.file}
+    return {"id": item.entry.id, "role": item.entry.role, "name": item.entry.name, "file": item.shown}
 
 
 def _report(

@@ -13,6 +13,7 @@
     attributes/  answers.jsonl       what a model says of them, append-only
                  references.jsonl    the references with their attributes
                  left_out.jsonl      the others, and why
+                 audit.csv           people, for annotators to say age, gender and ethnicity
     sample/      scenes.jsonl        who, with what, before which place
     write/       drafts.jsonl        prompts with graphs, append-only
     verify/      checks.jsonl        what a model says of each draft, append-only

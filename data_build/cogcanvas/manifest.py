@@ -74,6 +74,11 @@ class Picture(Record):
     width: int
     height: int
 
+    @property
+    def shown(self) -> str:
+        """Where the file is, seen from the folder of another stage."""
+        return str(Path("..", MANIFEST, self.file))
+
     def path(self, folder: BuildFolder) -> Path:
         """Return where the file is."""
         return folder.stage(MANIFEST) / self.file  # an absolute path stays what it is

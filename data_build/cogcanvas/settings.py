@@ -168,11 +168,13 @@ class AttributesSettings:
         vlm: the model that is asked about entries without attributes; None where all have them.
         parameters: how replies are sampled; greedy, of at most 1024 tokens, by default. The schema is added.
         batch_size: pictures at once.
+        audits: files of annotators who filled in `audit.csv`; see :mod:`data_build.cogcanvas.audit`.
     """
 
     vlm: VLM | None = None
     parameters: GenerationParameters | None = None
     batch_size: int = 8
+    audits: list[Path] = field(default_factory=list)
 
 
 @dataclass(frozen=True)
