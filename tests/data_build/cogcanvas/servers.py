@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ssl
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -51,81 +52,94 @@ def is_allowed(address: str) -> bool:
     return address in (ALLOWED, CLOSED)
 
 
+class _Server(ThreadingHTTPServer):
+    """A server that knows what it serves."""
+
+    daemon_threads = True
+    servers: Servers
+
+
+class _Handler(BaseHTTPRequestHandler):
+    server: _Server
+    protocol_version = "HTTP/1.1"
+
+    def log_message(self, *args: object) -> None:
+        """Say nothing."""
+
+    def do_GET(self) -> None:
+        self.server.servers.requests[str(self.server.server_address[0])].append(self.path)
+        name, _, rest = self.path.strip("/").partition("/")
+        try:
+            getattr(self, f"serve_{name.partition('.')[0]}")(rest)
+        except (BrokenPipeError, ConnectionResetError):
+            self.close_connection = True
+
+    def answer(self, code: int, body: bytes = b"", **headers: str) -> None:
+        self.send_response(code)
+        for key, value in {"Content-Length": str(len(body)), **headers}.items():
+            self.send_header(key.replace("_", "-"), value)
+        self.end_headers()
+        self.wfile.write(body)
+
+    def serve_picture(self, rest: str) -> None:
+        assert self.headers["Host"] in (
+            f"good.test:{self.server.servers.port}",
+            f"twice.test:{self.server.servers.port}",
+        )
+        self.answer(200, self.server.servers.content)
+
+    def serve_text(self, rest: str) -> None:
+        self.answer(200, b"this is no picture")
+
+    def serve_gone(self, rest: str) -> None:
+        self.answer(404)
+
+    def serve_broken(self, rest: str) -> None:
+        self.answer(500)
+
+    def serve_gzip(self, rest: str) -> None:
+        self.answer(200, b"\x1f\x8b", Content_Encoding="gzip")
+
+    def serve_hops(self, rest: str) -> None:
+        self.answer(302, Location=f"/hops/{int(rest) - 1}" if int(rest) > 1 else "/picture.png")
+
+    def serve_to(self, rest: str) -> None:
+        self.answer(302, Location=f"http://{rest}/secret")
+
+    def serve_file(self, rest: str) -> None:
+        self.answer(302, Location="file:///etc/passwd")
+
+    def serve_announced(self, rest: str) -> None:
+        self.send_response(200)
+        self.send_header("Content-Length", str(10**12))
+        self.end_headers()
+
+    def serve_endless(self, rest: str) -> None:
+        self.send_response(200)
+        self.send_header("Connection", "close")
+        self.end_headers()
+        while True:
+            self.wfile.write(bytes(2**16))
+
+    def serve_drip(self, rest: str) -> None:
+        for _ in range(300):
+            self.wfile.write(b"H")
+            time.sleep(0.02)
+
+    def serve_secret(self, rest: str) -> None:
+        self.answer(200, b"secret")
+
+
 @contextmanager
-def serving(content: bytes) -> Iterator[Servers]:
-    """Run both servers."""
-
-    class Handler(BaseHTTPRequestHandler):
-        protocol_version = "HTTP/1.1"
-
-        def log_message(self, *args: object) -> None:
-            """Say nothing."""
-
-        def do_GET(self) -> None:
-            servers.requests[self.server.server_address[0]].append(self.path)  # type: ignore[index]
-            name, _, rest = self.path.strip("/").partition("/")
-            try:
-                getattr(self, f"serve_{name.partition('.')[0]}")(rest)
-            except (BrokenPipeError, ConnectionResetError):
-                self.close_connection = True
-
-        def answer(self, code: int, body: bytes = b"", **headers: str) -> None:
-            self.send_response(code)
-            for key, value in {"Content-Length": str(len(body)), **headers}.items():
-                self.send_header(key.replace("_", "-"), value)
-            self.end_headers()
-            self.wfile.write(body)
-
-        def serve_picture(self, rest: str) -> None:
-            assert self.headers["Host"] in (f"good.test:{servers.port}", f"twice.test:{servers.port}")
-            self.answer(200, servers.content)
-
-        def serve_text(self, rest: str) -> None:
-            self.answer(200, b"this is no picture")
-
-        def serve_gone(self, rest: str) -> None:
-            self.answer(404)
-
-        def serve_broken(self, rest: str) -> None:
-            self.answer(500)
-
-        def serve_gzip(self, rest: str) -> None:
-            self.answer(200, b"\x1f\x8b", Content_Encoding="gzip")
-
-        def serve_hops(self, rest: str) -> None:
-            self.answer(302, Location=f"/hops/{int(rest) - 1}" if int(rest) > 1 else "/picture.png")
-
-        def serve_to(self, rest: str) -> None:
-            self.answer(302, Location=f"http://{rest}/secret")
-
-        def serve_file(self, rest: str) -> None:
-            self.answer(302, Location="file:///etc/passwd")
-
-        def serve_announced(self, rest: str) -> None:
-            self.send_response(200)
-            self.send_header("Content-Length", str(10**12))
-            self.end_headers()
-
-        def serve_endless(self, rest: str) -> None:
-            self.send_response(200)
-            self.send_header("Connection", "close")
-            self.end_headers()
-            while True:
-                self.wfile.write(bytes(2**16))
-
-        def serve_drip(self, rest: str) -> None:
-            for _ in range(300):
-                self.wfile.write(b"H")
-                time.sleep(0.02)
-
-        def serve_secret(self, rest: str) -> None:
-            self.answer(200, b"secret")
-
-    first = ThreadingHTTPServer((ALLOWED, 0), Handler)
+def serving(content: bytes, encryption: ssl.SSLContext | None = None) -> Iterator[Servers]:
+    """Run both servers, by https where there is something to encrypt with."""
+    first = _Server((ALLOWED, 0), _Handler)
     servers = Servers(first.server_address[1], content)
-    both = [first, ThreadingHTTPServer((FORBIDDEN, servers.port), Handler)]
+    both = [first, _Server((FORBIDDEN, servers.port), _Handler)]
     for server in both:
-        server.daemon_threads = True
+        server.servers = servers
+        if encryption is not None:
+            server.socket = encryption.wrap_socket(server.socket, server_side=True)
         Thread(target=server.serve_forever, kwargs={"poll_interval": 0.02}, daemon=True).start()
     try:
         yield servers

@@ -3,14 +3,19 @@
 from __future__ import annotations
 
 import asyncio
+import shutil
+import ssl
+import subprocess
 import time
+from pathlib import Path
 from typing import Any
 
+import httpx
 import pytest
 
 from data_build.cogcanvas.fetching import Fetched, Fetcher, Limits, fetch_each, open_client
 from gnomon.errors import UserError
-from tests.data_build.cogcanvas.servers import ALLOWED, FORBIDDEN, Servers, is_allowed
+from tests.data_build.cogcanvas.servers import ALLOWED, FORBIDDEN, Servers, is_allowed, serving
 
 
 def fetch(servers: Servers, url: str, **limits: Any) -> Fetched:
@@ -108,6 +113,55 @@ def test_proxies_of_the_environment_are_not_used(servers: Servers, monkeypatch: 
     monkeypatch.setenv("HTTP_PROXY", f"http://{FORBIDDEN}:{servers.port}")
     monkeypatch.setenv("http_proxy", f"http://{FORBIDDEN}:{servers.port}")
     assert fetch(servers, servers.url("/picture.png")).status == "ok"
+
+
+@pytest.fixture(scope="module")
+def certificate(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Return a file with a certificate for good.test and its key."""
+    program = shutil.which("openssl")
+    if program is None:
+        pytest.skip("openssl, which makes a certificate for this test, is not installed")
+    file = tmp_path_factory.mktemp("certificate") / "both.pem"
+    named = ["-subj", "/CN=good.test", "-addext", "subjectAltName=DNS:good.test"]
+    made = [
+        program,
+        "req",
+        "-x509",
+        "-newkey",
+        "rsa:2048",
+        "-nodes",
+        "-days",
+        "1",
+        "-keyout",
+        file,
+        "-out",
+        "-",
+        *named,
+    ]
+    answer = subprocess.run(made, check=True, capture_output=True)
+    file.write_bytes(file.read_bytes() + answer.stdout)
+    return file
+
+
+@pytest.mark.parametrize(("host", "status"), [("good.test", "ok"), ("twice.test", "unreachable")])
+def test_a_certificate_is_checked_against_the_name_and_not_the_address(
+    certificate: Path, host: str, status: str
+) -> None:
+    trusted, own = ssl.create_default_context(cafile=str(certificate)), ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    own.load_cert_chain(certificate)
+    asked_for: list[str] = []
+    own.sni_callback = lambda _, name, __: asked_for.append(name)
+    with serving(b"picture", own) as servers:
+        fetcher = Fetcher(Limits(timeout=5), resolver=servers.resolve, is_allowed=is_allowed)
+
+        async def one() -> Fetched:
+            async with httpx.AsyncClient(verify=trusted, trust_env=False) as client:
+                return await fetcher.fetch(client, servers.url("/secret", host).replace("http:", "https:"))
+
+        found = asyncio.run(one())
+    assert found.status == status
+    assert set(asked_for) == {host}
+    assert status == "ok" or "certificate" in (found.message or "").lower()
 
 
 def test_several_are_fetched_at_once_and_each_has_an_outcome(servers: Servers) -> None:
