@@ -133,7 +133,7 @@ def certificate(tmp_path_factory: pytest.TempPathFactory) -> Path:
         "-days",
         "1",
         "-keyout",
-        file,
+        str(file),
         "-out",
         "-",
         *named,

@@ -18,9 +18,11 @@ from data_build.cogcanvas.verify import read_decisions, verify_drafts
 from data_build.cogcanvas.write import scene_materials, write_drafts
 from gnomon.errors import UserError
 from gnomon.jsonl import read_records, write_records
+from rm.vlm.conversation import GenerationParameters
 from rm.vlm.scripted import ScriptedVLM
 from tests.data_build.cogcanvas.annotator import Annotator
 from tests.data_build.cogcanvas.stages import sampled, written
+from tests.data_build.mdmr.test_instructions import tiny_model
 
 
 @pytest.fixture
@@ -180,6 +182,17 @@ def test_a_check_without_an_answer_is_neither_passed_nor_turned_down(folder: Bui
     answers = read_records(folder.checks, CheckAnswer)
     assert {answer.status for answer in answers} == {"parse_error"}
     assert len(answers) == 12
+
+
+def test_a_real_model_that_cannot_write_ends_with_scenes_that_are_given_up(tmp_path: Path) -> None:
+    folder = sampled(tmp_path, num=2)
+    vlm = tiny_model(tmp_path / "model")
+    settings = WriteSettings(vlm, GenerationParameters(max_tokens=20, temperature=1.0), max_attempts=2)
+    report = write_drafts(folder, settings)
+    assert report.states == {"given_up": 2}
+    assert set(report.statuses) <= {"parse_error", "truncated", "refused"}
+    assert sum(report.statuses.values()) == 4
+    assert report.problems == {"unwritten": 4}
 
 
 def test_killed_and_run_again_it_ends_with_the_same_bytes(
