@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping, Sequence
+from operator import attrgetter
 from statistics import fmean, stdev
 from typing import TypeVar
 
@@ -23,6 +24,7 @@ from gnomon.statistics import Estimate, Resampling, mean_of_means, resample_colu
 Element = TypeVar("Element", Item, str)
 Columns = Sequence[Mapping[Item, Score]]
 """The scores of several metrics, by item."""
+_STATUS_OF = attrgetter("status")
 
 
 class _Resampler:
@@ -120,7 +122,7 @@ def cell(items: Sequence[Item], scores: Mapping[Item, Score]) -> Cell:
 def _cells(items: Sequence[Item], columns: Columns, drawn: Resampling) -> list[Cell]:
     cells = []
     for scores, estimate in zip(columns, drawn.estimates(), strict=True):
-        statuses = Counter[str](scores[item].status for item in items if item in scores)
+        statuses = Counter[str](map(_STATUS_OF, filter(None, map(scores.get, items))))
         cells.append(counted(statuses, estimate, n_pending=len(items) - statuses.total()))
     return cells
 
@@ -229,7 +231,9 @@ def _missing(
     members: Mapping[str, Mapping[str, Sequence[str]]],
 ) -> dict[str, list[str]]:
     """Return the groups without a scored item, see :class:`bench.results.MetricResult`; `members` are their cases."""
-    expected, applying = _expected_groups(cases.values()), _applying(metric, cases)
+    expected = _expected_groups(cases.values())
+    is_open = any(cell.value is None for by_name in groups.values() for cell in by_name.values())
+    applying = _applying(metric, cases) if is_open else set[str]()
     return {
         kind: sorted(
             name

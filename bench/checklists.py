@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from itertools import chain
 from typing import get_args
 
 import numpy as np
@@ -52,27 +53,28 @@ def question_results(answers: Mapping[Item, Mapping[str, Score]], cases: Mapping
         answers: what was seen, by item and question id; every item that was to be judged.
         cases: the cases by id.
     """
-    asked = [(item, question) for item in answers for question in cases[item[0]].questions]
-    said = [answers[item].get(question.id) for item, question in asked]
+    lists = [cases[case_id].questions for case_id, _ in answers]
+    asked = list(chain.from_iterable(lists))
+    said = [
+        given.get(question.id) for given, of_item in zip(answers.values(), lists, strict=True) for question in of_item
+    ]
     values, statuses = _numbers(said), _codes(said)
-    expected = np.array([question.expected for _, question in asked], bool)
+    expected = np.array([question.expected for question in asked], bool)
     yes = np.where(np.isnan(values), np.nan, values >= YES)
     right = np.where(np.isnan(values), np.nan, yes == expected)
     right_statuses = statuses.copy()
-    tied = {
-        item: right_scores(cases[item[0]], found)
-        for item, found in answers.items()
-        if any(question.depends_on for question in cases[item[0]].questions)
-    }
-    rows = [row for row, (item, _) in enumerate(asked) if item in tied]
-    scored = [tied[asked[row][0]].get(asked[row][1].id) for row in rows]
-    right[rows], right_statuses[rows] = _numbers(scored), _codes(scored)
+    lengths = np.array([len(of_item) for of_item in lists], np.int64)
+    for (item, given), of_item, end in zip(answers.items(), lists, lengths.cumsum().tolist(), strict=True):
+        if any(question.depends_on for question in of_item):
+            tied = right_scores(cases[item[0]], given)
+            scored, rows = [tied.get(question.id) for question in of_item], slice(end - len(of_item), end)
+            right[rows], right_statuses[rows] = _numbers(scored), _codes(scored)
     codes = {case_id: code for code, case_id in enumerate(sorted({item[0] for item in answers}))}
-    clusters = np.array([codes[item[0]] for item, _ in asked], np.int64)
+    clusters = np.repeat(np.array([codes[case_id] for case_id, _ in answers], np.int64), lengths)
     groups = [
         ("", "", np.ones(len(asked), bool)),
-        *_groups("dimension", [question.dimension for _, question in asked]),
-        *_groups("level", [question.level for _, question in asked]),
+        *_groups("dimension", [question.dimension for question in asked]),
+        *_groups("level", [question.level for question in asked]),
     ]
     columns = [np.where(here, found, np.nan) for found in (yes, right) for _, _, here in groups]
     # One table, since columns that have cases in common share their draws.

@@ -17,11 +17,13 @@ All steps share one manifest, because they share one identity: which generator m
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+import sys
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
+from typing import NamedTuple
 
 from pydantic import BaseModel, ConfigDict, ValidationError
 
@@ -32,7 +34,7 @@ from gnomon.datasets import dataset_hash, dataset_stamp, read_records
 from gnomon.errors import UserError
 from gnomon.files import last_change
 from gnomon.hashing import stable_hash
-from gnomon.jsonl import Model
+from gnomon.jsonl import Model, Part, read_parts
 from gnomon.records import Candidate, Case, Status, Verdict
 from gnomon.runs import SAMPLES, RunFolder, read_manifest
 
@@ -120,6 +122,21 @@ def last_look(run: Path) -> int:
         return 0
 
 
+class ShortVerdict(NamedTuple):
+    """What scores are made of: a verdict without its words and its pictures."""
+
+    value: float | None
+    status: Status
+    served_by: str | None
+    prompt_hash: str | None
+
+    @classmethod
+    def of(cls, verdict: Verdict) -> ShortVerdict:
+        """Shorten a verdict; equal hashes are kept once."""
+        prompt = None if verdict.prompt_hash is None else sys.intern(verdict.prompt_hash)
+        return cls(verdict.value, verdict.status, verdict.served_by, prompt)
+
+
 @dataclass(frozen=True)
 class BenchRun:
     """A benchmark run as it lies on the disk, read without opening it for writing.
@@ -195,8 +212,7 @@ class BenchRun:
 
     def candidates(self) -> list[Candidate]:
         """Return the last candidate of every item that has one so far, in the order of `items`."""
-        records = self._lines(CANDIDATES, Candidate)
-        by_item = {(record.case_id, record.seed): record for record in records}
+        by_item = dict(self._parts(CANDIDATES, Candidate, lambda record: ((record.case_id, record.seed), record)))
         return [by_item[item] for item in self.items if item in by_item]
 
     def judges(self) -> list[JudgeFile]:
@@ -210,18 +226,32 @@ class BenchRun:
         A verdict about a picture that was since made anew, with other pixels or not at all, does not count: it names
         its pictures by hash, and the candidate's is none of them.
         """
-        found: dict[tuple[str, str], dict[Item, Verdict]] = {}
-        records = self._lines(SAMPLES, Verdict)
+        return self._last(lambda verdict: verdict)
+
+    def short_verdicts(self) -> dict[tuple[str, str], dict[Item, ShortVerdict]]:
+        """Return of :meth:`verdicts` what scores are made of, in a tenth of the memory."""
+        return self._last(ShortVerdict.of)
+
+    def _last(self, part: Callable[[Verdict], Part]) -> dict[tuple[str, str], dict[Item, Part]]:
+        """Return a part of the last verdicts."""
         pictures = {(made.case_id, made.seed): made.sampling.get(CONTENT_HASH) for made in self.candidates()}
-        for verdict in records:
+
+        def placed(verdict: Verdict) -> tuple[str, str, Item, Part] | None:
             item = (verdict.case_id, verdict.seed)
-            if not verdict.image_hashes or pictures.get(item) in verdict.image_hashes:
-                found.setdefault((verdict.judge, verdict.metric), {})[item] = verdict
+            if verdict.image_hashes and pictures.get(item) not in verdict.image_hashes:
+                return None
+            return verdict.judge, verdict.metric, item, part(verdict)
+
+        found: dict[tuple[str, str], dict[Item, Part]] = {}
+        for one in self._parts(SAMPLES, Verdict, placed):
+            if one is not None:
+                judge, metric, item, kept = one
+                found.setdefault((judge, metric), {})[item] = kept
         return found
 
-    def _lines(self, name: str, model: type[Model]) -> list[Model]:
+    def _parts(self, name: str, model: type[Model], part: Callable[[Model], Part]) -> list[Part]:
         file = self.path / name
-        return read_records(file, model, drop_torn_tail=True, ours=True) if file.exists() else []
+        return read_parts(file, model, part, drop_torn_tail=True, ours=True) if file.exists() else []
 
 
 class _Summarized(BaseModel):

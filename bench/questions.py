@@ -22,11 +22,12 @@ def right_answers(questions: Sequence[Question], values: Mapping[str, float | No
         values: what was seen, by question: 1 for yes, 0 for no, or the probability of yes; None or missing where that
             failed. A question under a denied one is 0, see :func:`with_dependencies`.
     """
-    found = {question.id: values.get(question.id) for question in questions}
     scores = {
-        question.id: None if (value := found[question.id]) is None else float((value >= YES) == question.expected)
+        question.id: None if (value := values.get(question.id)) is None else float((value >= YES) == question.expected)
         for question in questions
     }
+    if not any(question.depends_on for question in questions):
+        return scores
     return with_dependencies(scores, {question.id: question.depends_on for question in questions})
 
 

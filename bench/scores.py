@@ -7,7 +7,7 @@ from collections.abc import Collection, Mapping, Sequence
 
 from bench.benchmarks import Score, Scoring, benchmark_of
 from bench.checklists import question_results, right_scores
-from bench.folder import BenchRun, JudgeFile
+from bench.folder import BenchRun, JudgeFile, ShortVerdict
 from bench.results import Item, QuestionResults
 from gnomon.hashing import stable_hash
 from gnomon.records import Case, Verdict
@@ -19,7 +19,7 @@ Scores = dict[str, dict[Item, Score]]
 Answers = dict[Item, dict[str, Score]]
 """Item -> question id -> answer, as far as there is one; without items for a judge of metrics."""
 
-Verdicts = Mapping[tuple[str, str], Mapping[Item, Verdict]]
+Verdicts = Mapping[tuple[str, str], Mapping[Item, Verdict | ShortVerdict]]
 """The last verdicts, by (judge fingerprint, metric or question id) and item."""
 
 
@@ -84,8 +84,8 @@ def answers(items: Sequence[Item], verdicts: Verdicts, judge: JudgeFile) -> Answ
     for (fingerprint, name), by_item in verdicts.items():
         if fingerprint == judge.fingerprint:
             for item, verdict in by_item.items():
-                if item in found:
-                    found[item][name] = Score(verdict.value, verdict.status)
+                if (of_item := found.get(item)) is not None:
+                    of_item[name] = Score(verdict.value, verdict.status)
     return found
 
 
@@ -101,7 +101,7 @@ def scores_and_questions(run: BenchRun, verdicts: Verdicts, judge: JudgeFile) ->
     return scores, question_results(given, run.cases) if judge.asks_questions else None
 
 
-def _by_metric(verdicts: Verdicts, judge: JudgeFile) -> dict[str, Collection[Verdict]]:
+def _by_metric(verdicts: Verdicts, judge: JudgeFile) -> dict[str, Collection[Verdict | ShortVerdict]]:
     """Return a judge's verdicts by metric or question."""
     return {
         metric: by_item.values()

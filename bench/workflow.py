@@ -361,17 +361,22 @@ def summarize(run: str | Path, scoring: Scoring | None = None) -> Results:
         UserError: when the folder holds no run or is in use.
     """
     with uncollected():
-        bench_run = BenchRun.read(run)
-        if scoring is not None:
-            bench_run = replace(bench_run, scoring=scoring)
-        with bench_run.open() as folder:
-            results = _results(bench_run)
-            folder.write_json(RESULTS, results)
+        return _summarized(run, scoring)
+
+
+def _summarized(run: str | Path, scoring: Scoring | None) -> Results:
+    """Do it in a frame of its own, at whose end cases are let go of, before the collector goes through them."""
+    bench_run = BenchRun.read(run)
+    if scoring is not None:
+        bench_run = replace(bench_run, scoring=scoring)
+    with bench_run.open() as folder:
+        results = _results(bench_run)
+        folder.write_json(RESULTS, results)
     return results
 
 
 def _results(run: BenchRun) -> Results:
-    verdicts = run.verdicts()
+    verdicts = run.short_verdicts()
     return Results(
         generator=run.config.generator,
         benchmarks=sorted({case.benchmark for case in run.cases.values()}),
@@ -411,7 +416,7 @@ def compare(run_a: str | Path, run_b: str | Path, out: str | Path) -> RunCompari
     before, after = BenchRun.read(run_a), BenchRun.read(run_b)
     refuse_other_numbers([before, after])
     cases = before.cases | after.cases
-    known = before.verdicts(), after.verdicts()
+    known = before.short_verdicts(), after.short_verdicts()
     judges: dict[str, dict[str, MetricDifference]] = {}
     served = {}
     for entry in _shared_judges(before, after):

@@ -105,8 +105,8 @@ class Case(Record):
     @model_validator(mode="after")
     def _questions_are_told_apart(self) -> Case:
         ids = [question.id for question in self.questions]
-        twice = sorted({name for name in ids if ids.count(name) > 1})
-        if twice:
+        if len(set(ids)) < len(ids):
+            twice = sorted({name for name in ids if ids.count(name) > 1})
             raise ValueError(f"expected questions with ids of their own, got several of {', '.join(twice)}")
         unknown = sorted({name for question in self.questions for name in question.depends_on} - set(ids))
         if unknown:

@@ -17,7 +17,7 @@ from collections.abc import Callable, Hashable, Iterator, Mapping
 from contextlib import contextmanager
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any, BinaryIO, TypeVar
 
 from pydantic import BaseModel, ValidationError
 
@@ -360,15 +360,27 @@ def _remove_leftovers(folder: Path) -> None:
 def mend_tail(path: Path) -> None:
     """Cut off a last line that a kill left torn; only its newline is added where the line itself is whole."""
     with writing(path), path.open("r+b") as file:
-        data = file.read()
-        tail = data[data.rfind(b"\n") + 1 :]
+        size = file.seek(0, os.SEEK_END)
+        tail = _tail(file, size)
         if not tail:
             return
         # No true prefix of a JSON object is one itself, so a tail that parses lost nothing but the newline.
         if tail.startswith(b"{") and _is_json(tail):
+            file.seek(size)
             file.write(b"\n")
         else:
-            file.truncate(len(data) - len(tail))
+            file.truncate(size - len(tail))
+
+
+def _tail(file: BinaryIO, size: int) -> bytes:
+    """Return what stands behind the last newline of a file of `size` bytes, which is read from its end."""
+    tail, start, step = b"", size, 1 << 16
+    while start and b"\n" not in tail:
+        step = min(2 * step, start)
+        start -= step
+        file.seek(start)
+        tail = file.read(step) + tail
+    return tail[tail.rfind(b"\n") + 1 :]
 
 
 def _is_json(data: bytes) -> bool:

@@ -358,5 +358,5 @@ def _resampled_means(
 
 def _counts(drawn: NDArray[np.int64], num_clusters: int) -> NDArray[np.float64]:
     """Return how often each cluster was drawn in each row [rows, num_clusters]."""
-    places = (drawn + np.arange(len(drawn))[:, None] * num_clusters).ravel()
-    return np.bincount(places, minlength=len(drawn) * num_clusters).reshape(-1, num_clusters).astype(np.float64)
+    drawn += np.arange(len(drawn))[:, None] * num_clusters
+    return np.bincount(drawn.ravel(), minlength=len(drawn) * num_clusters).reshape(-1, num_clusters).astype(np.float64)

@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from gnomon.errors import UserError
-from gnomon.jsonl import read_records, to_line, write_records
+from gnomon.jsonl import read_parts, read_records, to_line, write_records
 from gnomon.records import Candidate, Case, Text
 
 texts = st.text(st.characters(exclude_categories=["Cs"]))
@@ -91,6 +91,17 @@ def test_a_torn_tail_is_dropped_only_on_request_and_only_at_the_end(tmp_path: Pa
     path.write_text(to_line(record)[:20] + "\n" + to_line(record))
     with pytest.raises(UserError, match=r":1: "):
         read_records(path, Candidate, drop_torn_tail=True)
+
+
+@pytest.mark.parametrize("ours", [True, False])
+def test_of_each_record_only_a_part_is_kept(tmp_path: Path, ours: bool) -> None:
+    path = tmp_path / "candidates.jsonl"
+    write_records(path, [Candidate(case_id=name, generator="g", seed=0, path=None) for name in "ab"])
+    path.write_bytes(path.read_bytes() + b"\n{torn")
+
+    assert read_parts(path, Candidate, lambda one: one.case_id, drop_torn_tail=True, ours=ours) == ["a", "b"]
+    with pytest.raises(UserError, match=r"candidates.jsonl:4: "):
+        read_parts(path, Candidate, lambda one: one.case_id, ours=ours)
 
 
 def test_a_missing_file_is_named(tmp_path: Path) -> None:

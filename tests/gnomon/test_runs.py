@@ -281,6 +281,19 @@ def test_a_torn_line_is_dropped_and_the_next_one_stands_alone(tmp_path: Path) ->
     assert (tmp_path / "samples.jsonl").read_bytes().count(b"\n") == 3
 
 
+@pytest.mark.parametrize("length", [1, (1 << 17) - 1, 1 << 17, (1 << 17) + 1, 500_000])
+@pytest.mark.parametrize("head", [b"", b'{"index": 0}\n' * 3])
+def test_a_torn_line_of_any_length_is_cut_off(tmp_path: Path, head: bytes, length: int) -> None:
+    path = tmp_path / "samples.jsonl"
+    path.write_bytes(head + b"{".ljust(length, b"x"))
+    mend_tail(path)
+    assert path.read_bytes() == head
+    whole = b'{"text": "' + b"x" * length + b'"}'
+    path.write_bytes(head + whole)
+    mend_tail(path)
+    assert path.read_bytes() == head + whole + b"\n"
+
+
 @settings(max_examples=40)
 @given(st.lists(st.text(st.characters(exclude_categories=["Cs"])), min_size=1, max_size=4), st.data())
 def test_a_file_cut_anywhere_keeps_every_line_that_was_whole(texts: list[str], data: st.DataObject) -> None:

@@ -162,6 +162,10 @@ def test_two_ranks_write_what_one_does(run: Path, judge_yaml: Path, zygote: Zygo
     assert (tmp_path / "two" / "results.json").read_bytes() == (tmp_path / "one" / "results.json").read_bytes()
     verdicts = BenchRun.read(tmp_path / "two").verdicts()
     assert sum(len(by_item) for by_item in verdicts.values()) == 9 * 10 + 1
+    assert BenchRun.read(tmp_path / "two").short_verdicts() == {
+        key: {item: (one.value, one.status, one.served_by, one.prompt_hash) for item, one in by_item.items()}
+        for key, by_item in verdicts.items()
+    }
 
 
 def test_a_broken_folder_of_cases_is_named(
