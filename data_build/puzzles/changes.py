@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import cached_property, lru_cache
 from typing import Any
 
 import numpy as np
@@ -53,7 +53,7 @@ class Change:
 
 
 class Source:
-    """A source, ready to be compared with any number of edits: the ranges of its neighbourhoods are found once.
+    """A source, ready to be compared with any number of edits: the ranges of its neighbourhoods are found only once.
 
     Args:
         image: RGB, with an even number of pixels per side.
@@ -65,9 +65,9 @@ class Source:
         planes = _Planes.of(image)
         self.scale = planes.scale
         self.brightness = planes.brightness
-        self.brightness_range = _Range.of(planes.brightness, self.reach, BRIGHTNESS_TOLERANCE)
+        self.brightness_range = _Range(planes.brightness, self.reach, BRIGHTNESS_TOLERANCE)
         small_reach = -(-self.reach // planes.scale)
-        self.colour_ranges = [_Range.of(plane, small_reach, COLOUR_TOLERANCE) for plane in planes.colour]
+        self.colour_ranges = [_Range(plane, small_reach, COLOUR_TOLERANCE) for plane in planes.colour]
 
 
 def find_change(source: Source, edited: Image.Image, markers: Mapping[str, Colour]) -> Change:
@@ -84,13 +84,14 @@ def find_change(source: Source, edited: Image.Image, markers: Mapping[str, Colou
     after = _Planes.of(_fitted(edited, source.size))
     came = source.brightness_range.leaves_out(after.brightness)
     # Thin strokes that a blur made fainter have not gone.
-    went = _Range.of(after.brightness, source.reach, GONE_TOLERANCE).leaves_out(source.brightness)
+    went = _Range(after.brightness, source.reach, GONE_TOLERANCE).leaves_out(source.brightness)
     blue, red = (bounds.leaves_out(plane) for bounds, plane in zip(source.colour_ranges, after.colour, strict=True))
     colour = blue | red
     masks = _marked(after.colour, colour, markers)
     anything = _enlarged(np.logical_or.reduce(list(masks.values())), source.scale)
     other = came | went | _enlarged(colour, source.scale)
-    other &= ~widen(anything, source.reach + 1)
+    if anything.any():
+        other &= ~widen(anything, source.reach + 1)
     if (share := np.count_nonzero(other) / other.size) > MOST_OTHER:
         raise UnreadableEditError(f"{share:.0%} of the picture changed in other ways than by marks; it is another one")
     return Change({name: _enlarged(mask, source.scale) for name, mask in masks.items()}, other)
@@ -138,22 +139,29 @@ def _enlarged(mask: Mask, scale: int) -> Mask:
 class _Range:
     """What each pixel of a plane may be: what its neighbourhood holds, and a tolerance more on each side."""
 
-    low: NDArray[np.uint8]
-    high: NDArray[np.uint8]
+    plane: NDArray[np.uint8]
+    reach: int
     tolerance: int
 
-    @classmethod
-    def of(cls, plane: NDArray[np.uint8], reach: int, tolerance: int) -> _Range:
-        """Find the range of each pixel's neighbourhood."""
-        return cls(_extreme(plane, reach, np.minimum), _extreme(plane, reach, np.maximum), tolerance)
+    @cached_property
+    def ends(self) -> tuple[NDArray[np.uint8], NDArray[np.uint8]]:
+        """The least and the largest value of each neighbourhood."""
+        return _extreme(self.plane, self.reach, np.minimum), _extreme(self.plane, self.reach, np.maximum)
 
     def leaves_out(self, plane: NDArray[np.uint8]) -> Mask:
         """Return which pixels of another plane are outside."""
-        below, above = np.maximum(self.low, plane), np.minimum(self.high, plane)
-        np.subtract(below, plane, out=below)
-        np.subtract(plane, above, out=above)
-        outside: Mask = np.maximum(below, above, out=below) > self.tolerance
-        return outside
+        # What is near the pixel itself is near its neighbourhood: mostly there is no need to look at any.
+        found = _beyond(plane, self.plane, self.plane, self.tolerance)
+        return _beyond(plane, *self.ends, self.tolerance) if found.any() else found
+
+
+def _beyond(plane: NDArray[np.uint8], low: NDArray[np.uint8], high: NDArray[np.uint8], tolerance: int) -> Mask:
+    """Return where a plane is below `low` or above `high` by more than the tolerance."""
+    below, above = np.maximum(low, plane), np.minimum(high, plane)
+    np.subtract(below, plane, out=below)
+    np.subtract(plane, above, out=above)
+    beyond: Mask = np.maximum(below, above, out=below) > tolerance
+    return beyond
 
 
 def _fitted(edited: Image.Image, size: tuple[int, int]) -> Image.Image:
