@@ -67,7 +67,13 @@ class Source:
         self.brightness = planes.brightness
         self.brightness_range = _Range(planes.brightness, self.reach, BRIGHTNESS_TOLERANCE)
         small_reach = -(-self.reach // planes.scale)
-        self.colour_ranges = [_Range(plane, small_reach, COLOUR_TOLERANCE) for plane in planes.colour]
+        # Half the resolution mixes a stroke with its ground or not, depending on which pixels make up a pair; after a
+        # shift by one it is the other ones.
+        paired_otherwise = _colours(image, planes.scale, offset=planes.scale - 1)
+        self.colour_ranges = [
+            _Range(plane, small_reach, COLOUR_TOLERANCE, other)
+            for plane, other in zip(planes.colour, paired_otherwise, strict=True)
+        ]
 
 
 def find_change(source: Source, edited: Image.Image, markers: Mapping[str, Colour]) -> Change:
@@ -119,9 +125,14 @@ class _Planes:
     def of(cls, image: Image.Image) -> _Planes:
         """Convert an RGB picture; a small one, whose marks are thin, keeps its colours in full."""
         scale = 2 if min(image.size) >= 256 else 1
-        # Colours of the smaller picture, which takes a quarter of the time.
-        _, blue, red = image.reduce(scale).convert("YCbCr").split()
-        return cls(np.asarray(image.convert("L")), (np.asarray(blue), np.asarray(red)), scale)
+        return cls(np.asarray(image.convert("L")), _colours(image, scale), scale)
+
+
+def _colours(image: Image.Image, scale: int, *, offset: int = 0) -> tuple[NDArray[np.uint8], NDArray[np.uint8]]:
+    """Return Cb and Cr of a smaller picture, which takes a quarter of the time, read `offset` pixels further on."""
+    small = image.reduce(scale, box=(offset, offset, *image.size))
+    _, blue, red = small.convert("YCbCr").split()
+    return np.asarray(blue), np.asarray(red)
 
 
 def _enlarged(mask: Mask, scale: int) -> Mask:
@@ -142,11 +153,15 @@ class _Range:
     plane: NDArray[np.uint8]
     reach: int
     tolerance: int
+    other: NDArray[np.uint8] | None = None
+    """The same plane as it may be read as well."""
 
     @cached_property
     def ends(self) -> tuple[NDArray[np.uint8], NDArray[np.uint8]]:
         """The least and the largest value of each neighbourhood."""
-        return _extreme(self.plane, self.reach, np.minimum), _extreme(self.plane, self.reach, np.maximum)
+        other = self.plane if self.other is None else self.other
+        low, high = (function(self.plane, other) for function in (np.minimum, np.maximum))
+        return _extreme(low, self.reach, np.minimum), _extreme(high, self.reach, np.maximum)
 
     def leaves_out(self, plane: NDArray[np.uint8]) -> Mask:
         """Return which pixels of another plane are outside."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from PIL import Image, ImageDraw
+from PIL import Image, ImageChops, ImageDraw
 from scipy import ndimage
 
 from data_build.puzzles.changes import Mask, Source, UnreadableEditError, find_change, neighbourhood, widen
@@ -85,6 +85,20 @@ def test_a_picture_of_the_same_shape_is_scaled_and_of_another_is_refused() -> No
 def test_another_picture_is_refused() -> None:
     with pytest.raises(UnreadableEditError, match="100% of the picture changed"):
         find_change(Source(Image.new("RGB", (64, 64), "white")), Image.new("RGB", (64, 64), "black"), MARKERS)
+
+
+@pytest.mark.parametrize("shift", [(x, y) for x in (-1, 0, 1) for y in (-1, 0, 1) if (x, y) != (0, 0)])
+@pytest.mark.parametrize("start", [60, 61])
+def test_coloured_strokes_may_move_by_a_pixel_wherever_they_stand(start: int, shift: tuple[int, int]) -> None:
+    image = page(512)
+    pen = ImageDraw.Draw(image)
+    pen.rectangle((start, 200, start + 1, 300), MARKERS["red"])  # two pixels wide, a pair in one reading only
+    pen.rectangle((200, start, 300, start + 1), MARKERS["red"])
+    pen.text((start, 400), "-13", MARKERS["red"], font_size=24)
+
+    change = find_change(Source(image), ImageChops.offset(image, *shift), {"blue": MARKERS["blue"]})
+
+    assert not change.other.any()
 
 
 @pytest.mark.parametrize("shape", [(40, 30), (3, 2)])
