@@ -5,14 +5,14 @@ A benchmark is told by `Case.benchmark`. Cases of any other name work too: their
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass, field
 from functools import cache
 from typing import NamedTuple
 
 from pydantic import BaseModel, ConfigDict
 
-from gnomon.records import Case, Status
+from gnomon.records import Case, Question, Status, Verdict
 
 
 class Score(NamedTuple):
@@ -62,6 +62,23 @@ def _nothing_wrong(case: Case) -> tuple[str, ...]:
     return ()
 
 
+def by_dimension_and_level(case: Case, question: Question) -> dict[str, Collection[str]]:
+    """Group a question by its dimension and its level."""
+    return {"dimension": (question.dimension,), "level": (question.level,)}
+
+
+class Slice(NamedTuple):
+    """What one part of a picture, such as one person, contributes to a metric, and which group the part is in."""
+
+    kind: str
+    group: str
+    score: Score
+
+
+def _no_slices(case: Case, verdict: Verdict) -> tuple[Slice, ...]:
+    return ()
+
+
 def by_task(case: Case) -> dict[str, str]:
     """Group a case by its task alone."""
     return {"task": case.task}
@@ -89,6 +106,12 @@ class Benchmark:
         final: two kinds of groups, the outer first, by which the benchmark makes its one number: means over the items
             of each inner group, their mean in each outer group, and the mean of those.
         shown_times: what pages multiply the benchmark's metrics by, such as 100 for shares; files keep them as is.
+        shown_times_of: metrics that are multiplied by another number.
+        question_groups: what a question of a case belongs to, by kind of group; it may be in several of one kind, or in
+            none.
+        slices: what the parts of a picture that a verdict is about contribute, such as each person, by kind of group.
+        axes: metrics, of whatever judge, that are shown side by side because none of them says enough.
+        axis_groups: the kind of group over whose names, which are numbers, the axes are drawn.
         check: says what is wrong with a case beyond what any dataset asks for.
     """
 
@@ -105,6 +128,11 @@ class Benchmark:
     dimensions: tuple[str, ...] = ()
     final: tuple[str, str] | None = None
     shown_times: int = 1
+    shown_times_of: Mapping[str, int] = field(default_factory=dict)
+    question_groups: Callable[[Case, Question], Mapping[str, Collection[str]]] = by_dimension_and_level
+    slices: Callable[[Case, Verdict], Iterable[Slice]] = _no_slices
+    axes: tuple[str, ...] = ()
+    axis_groups: str = ""
     check: Callable[[Case], Iterable[str]] = _nothing_wrong
 
 
@@ -124,10 +152,13 @@ TABLETOP = Benchmark(
 def known_benchmarks() -> dict[str, Benchmark]:
     """Return all benchmarks by name."""
     # There, because they are made of this module's classes.
+    from bench.cogcanvas.scoring import COGCANVAS
     from bench.editcompass.scoring import EDIT_COMPASS
     from bench.mdmr.scoring import MDMR_BENCH
+    from bench.xversebench import XVERSE_BENCH
 
-    return {benchmark.name: benchmark for benchmark in (TABLETOP, EDIT_COMPASS, MDMR_BENCH)}
+    known = (TABLETOP, EDIT_COMPASS, MDMR_BENCH, COGCANVAS, XVERSE_BENCH)
+    return {benchmark.name: benchmark for benchmark in known}
 
 
 def benchmark_of(case: Case) -> Benchmark:

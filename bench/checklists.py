@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from itertools import chain
 from typing import get_args
 
@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bench.aggregation import counted
-from bench.benchmarks import Score
+from bench.benchmarks import Score, benchmark_of
 from bench.questions import YES, right_answers
 from bench.results import Cell, Item, QuestionRate, QuestionResults
 from gnomon.records import Case, Status
@@ -47,7 +47,7 @@ def right_scores(case: Case, answers: Mapping[str, Score], *, as_no: bool = Fals
 
 
 def question_results(answers: Mapping[Item, Mapping[str, Score]], cases: Mapping[str, Case]) -> QuestionResults:
-    """Return the shares of yes and of right answers over all questions of all items, by dimension and level.
+    """Return the shares of yes and of right answers over all questions of all items, and of each group of questions.
 
     Args:
         answers: what was seen, by item and question id; every item that was to be judged.
@@ -71,10 +71,14 @@ def question_results(answers: Mapping[Item, Mapping[str, Score]], cases: Mapping
             right[rows], right_statuses[rows] = _numbers(scored), _codes(scored)
     codes = {case_id: code for code, case_id in enumerate(sorted({item[0] for item in answers}))}
     clusters = np.repeat(np.array([codes[case_id] for case_id, _ in answers], np.int64), lengths)
+    belongs = [
+        benchmark_of(cases[item[0]]).question_groups(cases[item[0]], question)
+        for item, of_item in zip(answers, lists, strict=True)
+        for question in of_item
+    ]
     groups = [
         ("", "", np.ones(len(asked), bool)),
-        *_groups("dimension", [question.dimension for question in asked]),
-        *_groups("level", [question.level for question in asked]),
+        *_groups(belongs),
     ]
     columns = [np.where(here, found, np.nan) for found in (yes, right) for _, _, here in groups]
     # One table, since columns that have cases in common share their draws.
@@ -95,10 +99,19 @@ def _codes(scores: Sequence[Score | None]) -> NDArray[np.int64]:
     return np.array([len(places) if score is None else places[score.status] for score in scores], np.int64)
 
 
-def _groups(kind: str, names: Sequence[str]) -> list[_Group]:
-    places = {name: place for place, name in enumerate(sorted(set(names)))}
-    found = np.array([places[name] for name in names], np.int64)
-    return [(kind, name, found == place) for name, place in places.items()]
+def _groups(belongs: Sequence[Mapping[str, Collection[str]]]) -> list[_Group]:
+    """Return every group by kind and name, both sorted, with the rows that belong to it."""
+    rows: dict[tuple[str, str], list[int]] = {}
+    for row, kinds in enumerate(belongs):
+        for kind, names in kinds.items():
+            for name in names:
+                rows.setdefault((kind, name), []).append(row)
+    found = []
+    for kind, name in sorted(rows):
+        here = np.zeros(len(belongs), bool)
+        here[rows[kind, name]] = True
+        found.append((kind, name, here))
+    return found
 
 
 def _rate(statuses: NDArray[np.int64], groups: Sequence[_Group], estimates: Sequence[Estimate | None]) -> QuestionRate:

@@ -7,11 +7,15 @@ Whether a hat is red can only be asked of a picture with a hat in it. Source: Ch
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
+from statistics import fmean
 
+from bench.benchmarks import Score
 from gnomon.records import Question
 
 YES = 0.5
 """A probability of yes from which on a picture shows what a question asks."""
+
+NOT_APPLICABLE = Score(None, "not_applicable")
 
 
 def right_answers(questions: Sequence[Question], values: Mapping[str, float | None]) -> dict[str, float | None]:
@@ -55,3 +59,22 @@ def with_dependencies(
         question: 0.0 if any(scores[parent] == 0 for parent in parents.get(question, ())) else score
         for question, score in scores.items()
     }
+
+
+def share_of_right(questions: Sequence[str], answers: Mapping[str, Score]) -> Score | None:
+    """Return the share of questions that are answered as expected, of those that were answered.
+
+    Without any question it is not applicable; where none was answered it fails with the status of the first; None as
+    long as one of them was not asked yet.
+
+    Args:
+        questions: their ids.
+        answers: 1 for what was expected, 0 for the other, or a failure, by question.
+    """
+    if not questions:
+        return NOT_APPLICABLE
+    given = [score for question in questions if (score := answers.get(question)) is not None]
+    if len(given) < len(questions):
+        return None
+    values = [score.value for score in given if score.value is not None]
+    return Score(fmean(values)) if values else given[0]

@@ -70,7 +70,8 @@ class MetricResult(Cell):
     the groups that have no scored item although the benchmark or this run's cases have them and the metric applies
     there (no case lists it, or one of theirs does): with one of them gone, `value` and `macro` are partial and not to
     be compared with whole ones. `seeds` has the mean of each repeat, and `std` their sample standard deviation, None
-    below two repeats. `final` is the benchmark's own number, where it has one.
+    below two repeats. `final` is the benchmark's own number, where it has one. `slices` has groups of parts of pictures
+    where the benchmark tells them apart, such as people by age: their cells count parts, with cases as clusters.
     """
 
     groups: dict[str, dict[str, Cell]]
@@ -80,6 +81,7 @@ class MetricResult(Cell):
     seeds: dict[str, float]
     std: float | None
     final: Final | None = None
+    slices: dict[str, dict[str, Cell]] = Field(default_factory=dict)
 
     @property
     def headline(self) -> Cell:
@@ -102,7 +104,7 @@ class MetricResult(Cell):
 class QuestionRate(Cell):
     """A share of the answers to all questions about all items: its counts are of answers, its clusters are cases.
 
-    `groups` has the questions of each dimension and of each level.
+    `groups` has the questions of each group, such as a dimension, by kind of group; a question may be in several.
     """
 
     groups: dict[str, dict[str, Cell]]

@@ -74,13 +74,15 @@ def log_results(
 def cells(results: Results) -> Iterator[tuple[str, str, str, str, Cell]]:
     """Yield judge, metric, kind of group, group and cell of every number; over all cases both are "all".
 
-    A benchmark's own number is of the kind "final"; shares of answers to questions are the metrics "questions_yes" and
+    A benchmark's own number is of the kind "final", parts of pictures such as people are of kinds such as "each age"; shares of answers to questions are the metrics "questions_yes" and
     "questions_right", which count answers.
     """
     for judge, of_judge in results.judges.items():
         for metric, result in of_judge.metrics.items():
             yield judge, metric, "all", "all", result
             yield from _of_groups(judge, metric, result.groups)
+            slices = {f"each {kind}": by_name for kind, by_name in result.slices.items()}
+            yield from _of_groups(judge, metric, slices)
             if result.final is not None:
                 yield from _of_groups(judge, metric, {"final": {"all": result.final, **result.final.groups}})
         if of_judge.questions is not None:

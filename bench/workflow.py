@@ -52,6 +52,7 @@ from bench.results import (
 )
 from bench.scores import Verdicts, prompt_hashes, scores_and_questions, scores_of, served_by
 from bench.selection import check_roles, select
+from bench.slices import slice_cells
 from gnomon.datasets import read_cases, resolve, write_records
 from gnomon.errors import UserError
 from gnomon.hashing import stable_seed
@@ -393,9 +394,13 @@ def _results(run: BenchRun) -> Results:
 
 def _judge_result(run: BenchRun, verdicts: Verdicts, entry: JudgeFile) -> JudgeResult:
     scores, questions = scores_and_questions(run, verdicts, entry)
+    metrics = metric_results(run.items, scores, run.cases)
+    for metric in entry.metrics:
+        if slices := slice_cells(verdicts.get((entry.fingerprint, metric), {}), run.cases):
+            metrics[metric] = metrics[metric].model_copy(update={"slices": slices})
     return JudgeResult(
         fingerprint=entry.fingerprint,
-        metrics=metric_results(run.items, scores, run.cases),
+        metrics=metrics,
         questions=questions,
         served_by=served_by(verdicts, entry),
         prompt_hashes=prompt_hashes(verdicts, entry),

@@ -10,13 +10,11 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from statistics import fmean
 
 from bench.benchmarks import Benchmark, Score
 from bench.mdmr.cases import FAMILIES, NAME, WEIGHTS, facts_of, problems
+from bench.questions import NOT_APPLICABLE, share_of_right
 from gnomon.records import Case
-
-NOT_APPLICABLE = Score(None, "not_applicable")
 
 
 def groups(case: Case) -> dict[str, str]:
@@ -58,18 +56,8 @@ def derive_from_answers(case: Case, answers: Mapping[str, Score]) -> dict[str, S
     members: dict[str, list[str]] = {dimension: [] for dimension in WEIGHTS}
     for question in case.questions:
         members.setdefault(question.dimension, []).append(question.id)
-    found = {dimension: _share(members[dimension], answers) for dimension in WEIGHTS}
+    found = {dimension: share_of_right(members[dimension], answers) for dimension in WEIGHTS}
     return _known(found | {"overall": _overall(found)})
-
-
-def _share(questions: list[str], answers: Mapping[str, Score]) -> Score | None:
-    if not questions:
-        return NOT_APPLICABLE
-    given = [score for question in questions if (score := answers.get(question)) is not None]
-    if len(given) < len(questions):
-        return None
-    values = [score.value for score in given if score.value is not None]
-    return Score(fmean(values)) if values else given[0]
 
 
 def derive(case: Case, scores: Mapping[str, Score]) -> dict[str, Score]:

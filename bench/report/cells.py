@@ -62,13 +62,18 @@ def metric_table(name: str, metrics: Mapping[str, MetricResult]) -> Table:
     for metric, result in metrics.items():
         whole = "all (partial)" if result.is_partial else "all"
         rows += [[metric, name, estimate, *[None] * 6] for name, estimate in _final_rows(result)]
-        for group, cell in [(whole, result), *named(result.groups)]:
+        parts = [
+            (f"each {kind}: {name}", cell) for kind, found in result.slices.items() for name, cell in found.items()
+        ]
+        for group, cell in [(whole, result), *named(result.groups), *parts]:
             failed = ", ".join(f"{count} {status}" for status, count in cell.failed.items())
             counts = [cell.n_total, cell.n_scored, cell.n_failed]
             rows.append([metric, group, cell.estimate, *counts, failed or None, cell.n_na, cell.n_pending])
         several = [kind for kind, by_name in result.groups.items() if len(by_name) > 1 and result.final is None]
         rows += [[metric, f"mean of every {kind}'s mean", result.macro_estimate(kind), *[None] * 6] for kind in several]
         notes += [f"{metric}: {text}." for text in (*missing_texts(result), *repeats_texts(result))]
+    if any(result.slices for result in metrics.values()):
+        notes.append("Rows of each age, size and the like count single people or items, not candidates.")
     if any(result.final is not None for result in metrics.values()):
         notes.append("A final score has no interval where one of its groups has scores of fewer than two cases.")
     columns = ["metric", "cases", "mean", "n", "scored", "failed", "failures", "not applicable", "pending"]

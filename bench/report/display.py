@@ -20,7 +20,7 @@ def scoring_notes(scoring: Scoring) -> list[str]:
 
 
 NUMBERS = ("value", "ci_low", "ci_high", "before", "after", "difference", "std")
-HOLDERS = ("groups", "macro", "macro_intervals", "seeds", "final")
+HOLDERS = ("groups", "macro", "macro_intervals", "seeds", "final", "slices")
 """What holds such numbers, at any depth."""
 
 Numbers = TypeVar("Numbers", bound=BaseModel)
@@ -47,13 +47,17 @@ class Display:
     @property
     def note(self) -> str:
         """What a page says of it; empty where there is nothing to say."""
-        return "" if self.times == 1 else f"Scores and shares are shown times {self.times}."
+        if self.times == 1:
+            return ""
+        others = {} if self.benchmark is None else self.benchmark.shown_times_of
+        but = [f", {name} times {times}" for name, times in others.items()]
+        return f"Scores and shares are shown times {self.times}{''.join(but)}."
 
     def factor(self, metric: str) -> int:
         """Return what a metric is multiplied by."""
         if self.benchmark is None or metric not in {**self.benchmark.metrics, **self.benchmark.derived}:
             return 1
-        return self.times
+        return self.benchmark.shown_times_of.get(metric, self.times)
 
     def results(self, results: Results) -> Results:
         """Return results as they are shown."""

@@ -1,20 +1,22 @@
-"""A judge that answers the yes/no questions of a checklist in words, with a short reason."""
+"""A judge that answers the yes/no questions of a checklist in words: with a short reason, or by one word alone."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass
 from functools import cached_property
-from typing import Protocol
+from typing import Literal, Protocol
 
 from gnomon.hashing import stable_hash
 from gnomon.records import Question, Verdict
 from rm.judge import JudgeRequest
 from rm.pictures import Pictures
 from rm.protocols.asking import READING_VERSION, Asked, Outcome, Shell, applying, read_reply, single_outcome
-from rm.protocols.parsing import Parsed, read_checklist
+from rm.protocols.parsing import Parsed, read_checklist, read_one_word
 from rm.protocols.templates import compose, load_form, quoted, text_hash
 from rm.vlm.conversation import VLM, Conversation, GenerationParameters, Reply
+
+FormName = Literal["checklist", "yes_no"]
 
 
 @dataclass(frozen=True)
@@ -27,7 +29,7 @@ class ChecklistForm:
         look: whether the pictures are shown; without them, what is asked for is a guess.
     """
 
-    form: str = "checklist"
+    form: FormName = "checklist"
     language: str = "en"
     look: bool = True
 
@@ -57,9 +59,19 @@ class ChecklistForm:
 
     def read(self, reply: Reply) -> Parsed[float]:
         """Return 1.0 for yes and 0.0 for no."""
-        parsed = applying(read_reply(reply, read_checklist))
+        if self.form == "yes_no":
+            parsed = _one_word(reply)
+        else:
+            parsed = applying(read_reply(reply, read_checklist))
         value = None if parsed.value is None else float(parsed.value)
         return Parsed(value, parsed.status, parsed.level, parsed.rationale, parsed.problem)
+
+
+def _one_word(reply: Reply) -> Parsed[bool]:
+    """Read one word, also where the reply was cut behind it, as it is where it may have no more than two tokens."""
+    if reply.status not in ("ok", "truncated"):
+        return Parsed(None, reply.status, problem=reply.error)
+    return read_one_word(reply.text)
 
 
 def question_of(request: JudgeRequest) -> Question:
@@ -82,7 +94,7 @@ def question_problem(request: JudgeRequest) -> str | None:
 
 
 class ChecklistJudge:
-    """Answers the questions of cases with a reason.
+    """Answers the questions of cases in words: with a reason, or by yes or no alone.
 
     A request names one of its case's questions as the metric. The value is what was seen, 1.0 for yes and 0.0 for no,
     whatever answer the question expects.
@@ -90,6 +102,7 @@ class ChecklistJudge:
     Args:
         vlm: whom to ask.
         parameters: how replies are drawn.
+        form: "checklist" asks for a reason and an answer; "yes_no" for one word, of which the first tokens are enough.
         language: of the questions and the instruction.
         look: False shows no picture. What is answered by the texts alone is no answer about the picture, hence a
             yardstick for judges that look.
@@ -105,14 +118,16 @@ class ChecklistJudge:
         vlm: VLM,
         *,
         parameters: GenerationParameters | None = None,
+        form: FormName = "checklist",
         language: str = "en",
         look: bool = True,
         name: str | None = None,
         batch_size: int = 64,
     ) -> None:
-        self.vlm, self.form = vlm, ChecklistForm("checklist", language, look)
+        self.vlm, self.form = vlm, ChecklistForm(form, language, look)
         self.parameters = parameters or GenerationParameters()
-        self.name, self.batch_size = name or f"checklist{self.form.note} ({vlm.name})", batch_size
+        kind = {"checklist": "checklist", "yes_no": "yes or no in a word"}[form]
+        self.name, self.batch_size = name or f"{kind}{self.form.note} ({vlm.name})", batch_size
 
     @property
     def looks(self) -> bool:

@@ -17,6 +17,8 @@ def test_every_recipe_is_tested_here() -> None:
     assert {path.name for path in CONFIGS.glob("*.yaml")} == {
         "cogcanvas_aesthetic.yaml",
         "cogcanvas_aesthetic_offline.yaml",
+        "cogcanvas_attr_vqa.yaml",
+        "cogcanvas_attr_vqa_words.yaml",
         "cogcanvas_background.yaml",
         "cogcanvas_background_offline.yaml",
         "cogcanvas_clip_t.yaml",
@@ -89,6 +91,8 @@ def test_the_cogcanvas_recipes_parse(name: str, class_path: str) -> None:
 @pytest.mark.parametrize(
     ("name", "class_path"),
     [
+        ("cogcanvas_attr_vqa", "rm.protocols.yes_no.YesNoJudge"),
+        ("cogcanvas_attr_vqa_words", "rm.protocols.checklist.ChecklistJudge"),
         ("mdmr_judge", "rm.protocols.checklist.ChecklistJudge"),
         ("mdmr_judge_local", "rm.protocols.yes_no.YesNoJudge"),
         ("mdmr_score_judge", "bench.mdmr.score_judge.ScoreJudge"),

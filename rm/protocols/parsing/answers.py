@@ -50,6 +50,19 @@ def read_checklist(text: str | None, *, finish_reason: str | None = None) -> Par
     return read(text, Grammar(ANSWER_KEYS, _converted, _in_words, bare=(bool,)), finish_reason=finish_reason)
 
 
+def read_one_word(text: str | None) -> Parsed[bool]:
+    """Read a reply that was asked for Yes or No and nothing else, and may have been cut after a token or two.
+
+    Its first word counts, in any case and with any punctuation or emphasis around it; everything else is a
+    `parse_error`, a thought or an empty reply among it.
+    """
+    plain = plain_text(text or "").strip()
+    found = _LEADING.match(plain)
+    if _EITHER.match(plain) or found is None:
+        return failed("parse_error", f"expected yes or no as the first word, got {plain[:40]!r}")
+    return Parsed(found["yes"] is not None)
+
+
 def _converted(values: list[Any]) -> Parsed[bool]:
     return same([_one(value) for value in values], "the reply gives several answers that differ")
 

@@ -16,7 +16,7 @@ from gnomon.records import Question, Text
 from rm.judge import Judge, JudgeRequest, asked_about
 from rm.protocols.checklist import ChecklistJudge
 from rm.protocols.yes_no import NO, YES, YesNoJudge, check_spellings
-from rm.vlm.conversation import ChoiceScores, Reply
+from rm.vlm.conversation import ChoiceScores, GenerationParameters, Reply
 
 Ask = Callable[..., JudgeRequest]
 Make = Callable[..., Any]
@@ -108,10 +108,11 @@ def test_form_and_language_are_in_the_fingerprint(listed: Make) -> None:
     judges: list[Judge] = [
         ChecklistJudge(vlm),
         ChecklistJudge(vlm, language="zh"),
+        ChecklistJudge(vlm, form="yes_no"),
         YesNoJudge(vlm),
         YesNoJudge(vlm, yes=["Yes"]),
     ]
-    assert len({judge.fingerprint for judge in judges}) == 4
+    assert len({judge.fingerprint for judge in judges}) == 5
 
 
 def test_all_questions_about_a_candidate_come_in_one_call(ask: Ask, listed: Make) -> None:
@@ -130,3 +131,19 @@ def test_all_questions_about_a_candidate_come_in_one_call(ask: Ask, listed: Make
 def test_that_a_question_does_not_apply_is_no_answer(ask: Ask, listed: Make) -> None:
     verdict = ChecklistJudge(listed([Reply('{"answer": "N/A"}')])).judge([ask(1, "q1")])[0]
     assert (verdict.value, verdict.status) == (None, "parse_error")
+
+
+def test_one_word_is_read_from_a_reply_that_was_cut_behind_it(ask: Ask, listed: Make) -> None:
+    """With two tokens at most, every reply ends by its length."""
+    cut = [Reply(text, "truncated", finish_reason="length") for text in ("Yes.", "**No", "The picture", "")]
+    vlm = listed([*cut, Reply("no"), Reply("", "api_error", error="down")])
+    parameters = GenerationParameters(max_tokens=2)
+    requests = [ask(image, metric) for image in (1, 2, 3) for metric in ("q1", "q2")]
+    verdicts = ChecklistJudge(vlm, form="yes_no", parameters=parameters).judge(requests)
+    assert [one.status if one.value is None else one.value for one in verdicts] == [
+        *(1.0, 0.0, "parse_error", "parse_error", 0.0, "api_error"),
+    ]
+    assert [verdict.raw for verdict in verdicts[:3]] == ["Yes.", "**No", "The picture"]
+    assert vlm.parameters[0] == parameters
+    words = "".join(part for part in vlm.asked[0][1].content if isinstance(part, str))
+    assert words.endswith("with Yes or No and nothing else.")

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rm.protocols.parsing import read_checklist
+from rm.protocols.parsing import read_checklist, read_one_word
 
 REPLIES = [
     *((reply, True) for reply in ("Yes", "yes.", "**Yes**", '"Yes"', "Y", "TRUE", "Yes, there is.", "(Yes)", "1. Yes")),
@@ -61,3 +61,16 @@ def test_a_cut_reply_is_no_answer_unless_its_json_is_complete() -> None:
 def test_nothing_raises(reply: str) -> None:
     parsed = read_checklist(reply)
     assert (parsed.value is None) == (parsed.status != "ok")
+
+
+@pytest.mark.parametrize(
+    ("reply", "expected"),
+    [
+        *((reply, True) for reply in ("Yes", "yes.", " YES", "**Yes**", "Yes,", '"Yes', "Ｙｅｓ", "是", "- yes", "y")),
+        *((reply, False) for reply in ("No", "NO!", "no\n", "(No)", "否", "No, it")),
+        *((reply, None) for reply in ("", "\n", None, "<think>", "Okay,", "Yesterday", "None", "Yes/No", "Not", "1")),
+    ],
+)
+def test_the_first_word_of_a_short_reply(reply: str | None, expected: bool | None) -> None:
+    parsed = read_one_word(reply)
+    assert (parsed.value, parsed.status) == (expected, "ok" if expected is not None else "parse_error")
