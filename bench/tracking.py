@@ -74,8 +74,8 @@ def log_results(
 def cells(results: Results) -> Iterator[tuple[str, str, str, str, Cell]]:
     """Yield judge, metric, kind of group, group and cell of every number; over all cases both are "all".
 
-    A benchmark's own number is of the kind "final", parts of pictures such as people are of kinds such as "each age"; shares of answers to questions are the metrics "questions_yes" and
-    "questions_right", which count answers.
+    A benchmark's own number is of the kind "final", single people or items of kinds such as "each age"; shares of
+    answers to questions are the metrics "questions_yes" and "questions_right", which count answers.
     """
     for judge, of_judge in results.judges.items():
         for metric, result in of_judge.metrics.items():

@@ -1,10 +1,10 @@
 """How CogCanvas's axes are scored, what its numbers are cut by, and that there is no single one of them.
 
-Source: Nguyen et al. 2026 (arXiv 2606.15867), sections 3.5, 4 and 5. Six axes are shown together by number of people, since
-each can look good while another fails. Attr-VQA is "the mean accuracy across all questions, entities, and prompts": here
-`attr_vqa` is a prompt's share of right answers, whose mean counts each prompt once, and the share over all questions
-stands beside it (:class:`bench.results.QuestionResults`). The paper expects yes of every question, so that whoever says
-yes is always right; probes that expect no are `negated`, and in no other share.
+Source: Nguyen et al. 2026 (arXiv 2606.15867), sections 3.5, 4 and 5. Six axes are shown together by number of people,
+since each can look good while another fails. The paper's Attr-VQA is a mean over questions, people and prompts at once;
+here `attr_vqa` is a prompt's share of right answers, whose mean counts each prompt once, and the share over all
+questions stands beside it (:class:`bench.results.QuestionResults`). The paper expects yes of every question, so that
+whoever says yes is always right; probes that expect no are `negated`, and in no other share.
 """
 
 from __future__ import annotations
@@ -67,7 +67,7 @@ def groups(case: Case) -> dict[str, str]:
 
 
 def asked_questions(case: Case) -> list[Question]:
-    """Return the questions that are asked about a picture of a case: those on interactions and positions need references."""
+    """Return the questions that are asked about a case's picture; one drawn from text is asked `FROM_TEXT` alone."""
     if case.task != TEXT_TO_IMAGE:
         return case.questions
     return [question for question in case.questions if question.dimension in FROM_TEXT]
@@ -128,7 +128,7 @@ def question_groups(case: Case, question: Question) -> dict[str, Collection[str]
 
 
 def subjects(case: Case, question: Question) -> list[Reference]:
-    """Return the references that a question is about: named by name or by number ("reference-1"), or an attribute of one."""
+    """Return the references that a question is about: by name or number ("reference-1"), or by an attribute of one."""
     named = set(question.about)
     return [
         reference

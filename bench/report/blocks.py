@@ -75,17 +75,63 @@ class Figure:
 
 
 @dataclass(frozen=True)
+class Mark:
+    """A box on a picture with a word about it.
+
+    Attributes:
+        box: left, top, right and bottom in pixels.
+        label: shown at the box.
+        colour: number of a colour, the same for what belongs together; None is quiet, for what stands for nothing.
+        note: more about it, for who points at it and for screen readers.
+    """
+
+    box: tuple[float, float, float, float]
+    label: str
+    colour: int | None = None
+    note: str = ""
+
+
+@dataclass(frozen=True)
+class Link:
+    """A line between two marks, by their places among them: whether what it says is right, None where nobody knows."""
+
+    first: int
+    second: int
+    right: bool | None
+    note: str = ""
+
+
+@dataclass(frozen=True)
+class Overlay:
+    """What is drawn over a picture.
+
+    Attributes:
+        size: width and height that boxes are given in.
+        marks: boxes.
+        links: lines between them.
+        shade: rows of a grid over the picture, "#" for a cell that is shaded.
+    """
+
+    size: tuple[int, int]
+    marks: Sequence[Mark] = ()
+    links: Sequence[Link] = ()
+    shade: Sequence[str] = ()
+
+
+@dataclass(frozen=True)
 class Picture:
     """One picture of a gallery with what is said about it.
 
     `image` is a picture, its path, or None where there is none; a missing or broken file is shown as a box that says
-    so. `scores` are numbers under the picture, e.g. the rewards of a candidate.
+    so. `scores` are numbers under the picture, e.g. the rewards of a candidate. A picture with an `overlay` is shown
+    larger.
     """
 
     image: Image.Image | Path | None
     caption: str
     scores: Mapping[str, float | str | None] = field(default_factory=dict)
     highlight: bool = False
+    overlay: Overlay | None = None
 
 
 @dataclass(frozen=True)
@@ -105,10 +151,18 @@ class Detail:
 
 
 @dataclass(frozen=True)
-class GalleryRow:
-    """One case: its instruction, its groups of pictures from left to right, and tables and long texts below them.
+class Findings:
+    """Groups of pictures that are folded under one title until a reader opens it, such as what a judge found where."""
 
-    A table is folded under its caption until a reader opens it.
+    title: str
+    groups: Sequence[PictureGroup]
+
+
+@dataclass(frozen=True)
+class GalleryRow:
+    """One case: its instruction, its groups of pictures from left to right, and findings, tables and texts below them.
+
+    All of what is below is folded until a reader opens it.
     """
 
     instruction: str
@@ -116,6 +170,7 @@ class GalleryRow:
     note: str = ""
     details: Sequence[Detail] = ()
     tables: Sequence[Table] = ()
+    findings: Sequence[Findings] = ()
 
 
 @dataclass(frozen=True)

@@ -20,7 +20,7 @@ def scoring_notes(scoring: Scoring) -> list[str]:
 
 
 NUMBERS = ("value", "ci_low", "ci_high", "before", "after", "difference", "std")
-HOLDERS = ("groups", "macro", "macro_intervals", "seeds", "final", "slices")
+HOLDERS = ("groups", "macro", "macro_intervals", "seeds", "final", "slices", "yes", "right")
 """What holds such numbers, at any depth."""
 
 Numbers = TypeVar("Numbers", bound=BaseModel)
@@ -62,7 +62,12 @@ class Display:
     def results(self, results: Results) -> Results:
         """Return results as they are shown."""
         judges = {
-            name: judge.model_copy(update={"metrics": self._metrics(judge.metrics)})
+            name: judge.model_copy(
+                update={
+                    "metrics": self._metrics(judge.metrics),
+                    "questions": None if judge.questions is None else _times(judge.questions, self.times),
+                }
+            )
             for name, judge in results.judges.items()
         }
         return results.model_copy(update={"judges": judges})

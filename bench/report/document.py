@@ -12,6 +12,7 @@ from markupsafe import Markup, escape
 
 from bench.report.blocks import Figure, Gallery, Table, Tile
 from bench.report.formatting import Shown, is_numeric_column, show, show_score
+from bench.report.overlays import overlay_svg
 from bench.report.thumbnails import thumbnail
 from gnomon.files import atomic_write_text
 
@@ -78,7 +79,12 @@ class Report:
             lstrip_blocks=True,
         )
         environment.filters.update(
-            thumbnail=thumbnail, score=show_score, breakable=_breakable, drawing=Markup, laid_out=_laid_out
+            thumbnail=thumbnail,
+            score=show_score,
+            breakable=_breakable,
+            drawing=Markup,
+            laid_out=_laid_out,
+            overlay=overlay_svg,
         )
         return environment.get_template("report.html").render(report=self)
 

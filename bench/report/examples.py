@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from bench.folder import BenchRun, JudgeFile
-from bench.report.blocks import Detail, GalleryRow, Picture, PictureGroup, Table
+from bench.report.blocks import Detail, Findings, GalleryRow, Picture, PictureGroup, Table
 from bench.report.cells import Verdicts
 from bench.report.checklists import checklist_table, cut
+from bench.report.findings import candidate_findings
 from bench.results import Item
 from bench.scores import Scores, scores_of
 from gnomon.datasets import resolve
@@ -50,8 +51,9 @@ class JudgedRun:
         return cls(run, label or run.config.generator, judges, verdicts, scores, candidates)
 
     def column(self, judge: str, metric: str) -> str:
-        """Return what a metric is called beside a picture: with its judge where there are several."""
-        return metric if len(self.judges) == 1 else f"{judge} {metric}"
+        """Return what a metric is called beside a picture: with its judge where several have it."""
+        having = [other for other in self.judges if metric in (*other.metrics, *self.scores.get(other.name, ()))]
+        return metric if len(having) < 2 else f"{judge} {metric}"
 
     def verdicts_of(self, judge: JudgeFile) -> dict[str, list[Verdict]]:
         """Return the verdicts of one judge by metric; those of a judge of questions together: cases have their own."""
@@ -101,14 +103,23 @@ def best_and_worst(means: Mapping[str, float], count: int) -> tuple[list[str], l
     return best, sorted(rest, key=lambda case_id: (means[case_id], case_id))[: count // 2]
 
 
-def gallery_rows(runs: Sequence[JudgedRun], case_ids: Sequence[str]) -> list[GalleryRow]:
-    """Return a row for each case: its references, then the candidates of every run, below them the rationales."""
+def gallery_rows(
+    runs: Sequence[JudgedRun], case_ids: Sequence[str], *, found_by: Collection[str] = ()
+) -> list[GalleryRow]:
+    """Return a row for each case: its references, then the candidates of every run, below them the rationales.
+
+    Args:
+        runs: whose candidates are shown.
+        case_ids: in the order of the rows.
+        found_by: judges whose findings are drawn over larger pictures, which take room.
+    """
     rows = []
     for case_id in case_ids:
         case = next(judged.run.cases[case_id] for judged in runs if case_id in judged.run.cases)
         groups = [_references(runs[0].run, case)] if case.references else []
         details: list[Detail] = []
         tables: list[Table] = []
+        findings: list[Findings] = []
         for judged in runs:
             made = judged.candidates.get(case_id, [])
             groups.append(PictureGroup(judged.label, [_picture(judged, candidate) for candidate in made]))
@@ -116,7 +127,8 @@ def gallery_rows(runs: Sequence[JudgedRun], case_ids: Sequence[str]) -> list[Gal
             if texts:
                 details.append(Detail(f"Reasons, {judged.label}", texts))
             tables += [table for candidate in made for table in checklist_tables(judged, case, candidate)]
-        rows.append(GalleryRow(instruction(case), groups, f"{case.task}, case {case.id}", details, tables))
+            findings += [one for made_one in made for one in candidate_findings(judged, case, made_one, found_by)]
+        rows.append(GalleryRow(instruction(case), groups, f"{case.task}, case {case.id}", details, tables, findings))
     return rows
 
 

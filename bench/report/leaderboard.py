@@ -10,6 +10,7 @@ from pathlib import Path
 from bench.benchmarks import Benchmark
 from bench.comparable import refuse_unlike
 from bench.folder import REPORT, BenchRun, JudgeFile
+from bench.report.axes import add_axes, add_prompts
 from bench.report.blocks import Cell as TableCell
 from bench.report.blocks import Figure, Gallery, Table
 from bench.report.cells import INTERVAL_NOTE, failure_rows, judge_lead, measured, radar_figures
@@ -96,6 +97,7 @@ def leaderboard_page(
     names = dict.fromkeys(judge.name for one in judged for judge in one.judges)
     known = {metric for result in results for judge in result.judges.values() for metric in judge.metrics}
     _refuse_unknown(metrics or (), known)
+    add_axes(report, list(zip(judged, results, strict=True)), display.benchmark)
     for name in names:
         rows = [
             _Row(
@@ -111,6 +113,7 @@ def leaderboard_page(
         _add_judge(report, name, rows, metrics, num_examples, display)
     _add_orders(report, judged, list(names), metrics)
     _add_failures(report, judged)
+    add_prompts(report, judged[:MAX_SERIES], display.benchmark, num_examples)
     return report
 
 
@@ -344,6 +347,6 @@ def _add_examples(report: Report, name: str, rows: Sequence[_Row], metric: str, 
     )
     best, worst = best_and_worst(means, num_examples)
     shown = [row.judged for row in rows[:MAX_SERIES]]
-    report.add_gallery(Gallery("The best, the best first.", gallery_rows(shown, best)))
+    report.add_gallery(Gallery("The best, the best first.", gallery_rows(shown, best, found_by=[name])))
     if worst:
-        report.add_gallery(Gallery("The worst, the worst first.", gallery_rows(shown, worst)))
+        report.add_gallery(Gallery("The worst, the worst first.", gallery_rows(shown, worst, found_by=[name])))

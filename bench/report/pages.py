@@ -7,6 +7,7 @@ from pathlib import Path
 
 from bench.benchmarks import Benchmark
 from bench.folder import REPORT, BenchRun, JudgeFile
+from bench.report.axes import add_axes, add_prompts
 from bench.report.blocks import Cell as TableCell
 from bench.report.blocks import Figure, Gallery, Table, Tile, Tone
 from bench.report.cells import (
@@ -69,6 +70,7 @@ def run_page(run: BenchRun, results: Results, *, num_examples: int = 12) -> Repo
         ]
     )
     judged = display.run(JudgedRun.read(run))
+    add_axes(report, [(judged, results)], display.benchmark)
     for judge in judged.judges:
         _add_judge(report, judged.label, judge, results.judges[judge.name], display.benchmark)
         if judge.asks_questions:
@@ -76,6 +78,7 @@ def run_page(run: BenchRun, results: Results, *, num_examples: int = 12) -> Repo
     _add_failures(report, judged)
     if num_examples:
         _add_examples(report, judged, num_examples)
+    add_prompts(report, [judged], display.benchmark, num_examples)
     return report
 
 
@@ -150,9 +153,9 @@ def _add_examples(report: Report, judged: JudgedRun, num_examples: int) -> None:
         shown = True
         report.add_section(f"Best and worst by {judge.name}", f"By {metric}, the mean over a case's candidates.")
         best, worst = best_and_worst(means, num_examples)
-        report.add_gallery(Gallery("The best, the best first.", gallery_rows([judged], best)))
-        if worst:
-            report.add_gallery(Gallery("The worst, the worst first.", gallery_rows([judged], worst)))
+        for case_ids, caption in ((best, "The best, the best first."), (worst, "The worst, the worst first.")):
+            if case_ids:
+                report.add_gallery(Gallery(caption, gallery_rows([judged], case_ids, found_by=[judge.name])))
     if not shown and judged.run.items:
         report.add_section("Pictures", "Each candidate, or why there is none; nothing was scored yet.")
         case_ids = evenly_spread(list(judged.run.cases), num_examples)

@@ -82,6 +82,7 @@ def plot_curves(series: Sequence[Series], *, title: str, x_label: str, y_label: 
         axes.xaxis.set_minor_locator(NullLocator())
     elif all(float(value).is_integer() for one in series for value in one.x):
         axes.xaxis.set_major_locator(MaxNLocator(integer=True))
+    axes.ticklabel_format(axis="y", useOffset=False)
     _legend(figure, len(series))
     return svg_of(figure, title)
 

@@ -12,6 +12,7 @@ from PIL import Image
 from gnomon.images import UnreadableImageError, load_image, to_rgb
 
 MAX_SIDE = 256  # px; twice the width at which the page shows a picture, for dense screens
+WIDE_SIDE = 512  # px of a picture that something is drawn over
 SMALL_SIDE = 128  # px; pictures up to this are enlarged with hard edges, so that their true pixels are seen
 QUALITY = 85  # of WebP
 
@@ -25,8 +26,8 @@ class Thumbnail:
     small: bool = False
 
 
-def thumbnail(image: Image.Image | Path | None) -> Thumbnail:
-    """Return `image` scaled down to at most 256 px a side, as a data URI; never enlarged.
+def thumbnail(image: Image.Image | Path | None, *, wide: bool = False) -> Thumbnail:
+    """Return `image` scaled down to at most 256 px a side, 512 px where it is wide, as a data URI; never enlarged.
 
     A small picture is a PNG; a larger one is a WebP, in which a photograph takes a tenth of the bytes.
 
@@ -41,7 +42,8 @@ def thumbnail(image: Image.Image | Path | None) -> Thumbnail:
     except (ValueError, OSError):  # of a picture in memory: pixels without a known white, or a file cut short
         return Thumbnail(None, "unreadable")
     small = max(picture.size) <= SMALL_SIDE
-    picture.thumbnail((MAX_SIDE, MAX_SIDE), Image.Resampling.LANCZOS)
+    side = WIDE_SIDE if wide else MAX_SIDE
+    picture.thumbnail((side, side), Image.Resampling.LANCZOS)
     buffer = io.BytesIO()
     kind = "png" if small else "webp"
     if small:

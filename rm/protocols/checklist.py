@@ -59,10 +59,7 @@ class ChecklistForm:
 
     def read(self, reply: Reply) -> Parsed[float]:
         """Return 1.0 for yes and 0.0 for no."""
-        if self.form == "yes_no":
-            parsed = _one_word(reply)
-        else:
-            parsed = applying(read_reply(reply, read_checklist))
+        parsed = _one_word(reply) if self.form == "yes_no" else applying(read_reply(reply, read_checklist))
         value = None if parsed.value is None else float(parsed.value)
         return Parsed(value, parsed.status, parsed.level, parsed.rationale, parsed.problem)
 

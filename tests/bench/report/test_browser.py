@@ -31,7 +31,8 @@ FLAGS = [
 ]
 PAGES = ("run", "leaderboard", "comparison")
 CHECKLIST_PAGES = ("checklists", "leaderboard of checklists")
-ALL_PAGES = PAGES + CHECKLIST_PAGES
+SCENE_PAGES = ("scenes", "leaderboard of scenes")
+ALL_PAGES = PAGES + CHECKLIST_PAGES + SCENE_PAGES
 WIDTHS = (400, 1400)
 HEIGHT = 900
 
@@ -50,9 +51,12 @@ def browser() -> Iterator[Browser]:
 
 @pytest.fixture(scope="module")
 def pages(
-    judged_runs: tuple[Path, Path], checklist_runs: tuple[Path, Path], tmp_path_factory: pytest.TempPathFactory
+    judged_runs: tuple[Path, Path],
+    checklist_runs: tuple[Path, Path],
+    scene_runs: tuple[Path, Path],
+    tmp_path_factory: pytest.TempPathFactory,
 ) -> dict[str, Path]:
-    """Return the pages of one run, of both, and of their comparison; of one run judged by checklists, and of both."""
+    """Return the pages of one run, of both, and of their comparison; the first two for checklists and scenes as well."""
     first, second = judged_runs
     folder = tmp_path_factory.mktemp("pages")
     comparison = compare(first, second, folder / "comparison")
@@ -62,6 +66,8 @@ def pages(
         "comparison": write_comparison_page(first, second, folder / "comparison", comparison),
         "checklists": write_run_page(checklist_runs[1], num_examples=4),
         "leaderboard of checklists": write_leaderboard_page(checklist_runs, folder / "checklists", num_examples=4),
+        "scenes": write_run_page(scene_runs[1], num_examples=2),
+        "leaderboard of scenes": write_leaderboard_page(scene_runs, folder / "scenes", num_examples=2),
     }
 
 
@@ -240,3 +246,36 @@ def contrast(ink: str, ground: np.ndarray) -> float:
 
     lighter, darker = sorted((luminance(channels(ink)), luminance(ground)), reverse=True)
     return (lighter + 0.05) / (darker + 0.05)
+
+
+@pytest.mark.parametrize("width", WIDTHS)
+def test_what_was_found_lies_where_it_is_in_the_picture(show: Any, width: int) -> None:
+    """Faces of the drawn scenes stand at known places: a box's sides on the screen are theirs, scaled."""
+    page = show("scenes", width)
+    for details in page.query_selector_all("details"):
+        details.evaluate("element => element.open = true")
+    drawn = page.evaluate(
+        """() => [...document.querySelectorAll(".seen svg")].map(svg => {
+            const picture = svg.parentElement.querySelector("img").getBoundingClientRect();
+            const boxes = [...svg.querySelectorAll("rect[stroke]")].map(box => box.getBoundingClientRect());
+            return {scale: picture.width / 480, left: picture.left, width: picture.width, overlay: svg.clientWidth,
+                    boxes: boxes.map(box => [(box.left - picture.left), box.width])};
+        })"""
+    )
+    assert len(drawn) >= 4
+    boxes = [(one, box) for one in drawn for box in one["boxes"]]
+    assert boxes
+    for one, (left, across) in boxes:
+        assert abs(one["overlay"] - one["width"]) <= 2
+        places = [20 + 92 * k for k in range(5)], [28 + 92 * k for k in range(5)]
+        assert min(abs(left / one["scale"] - place) for place in (*places[0], *places[1])) < 4
+        assert min(abs(across / one["scale"] - known) for known in (56, 41)) < 6
+    texts = page.evaluate("[...document.querySelectorAll('.seen text')].map(text => text.textContent)")
+    assert any(text.startswith("Bob <b>") for text in texts)
+    beyond = page.evaluate(
+        """() => [...document.querySelectorAll(".seen text")].filter(text => {
+            const words = text.getBoundingClientRect(), picture = text.closest(".seen").getBoundingClientRect();
+            return words.right > picture.right + 4 || words.left < picture.left - 4 || words.top < picture.top - 4;
+        }).map(text => text.textContent)"""
+    )
+    assert beyond == []
