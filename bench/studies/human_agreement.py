@@ -12,7 +12,7 @@ which level; on decisions Pearson, Spearman and phi are one number, so its two a
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -21,11 +21,12 @@ from bench.benchmarks import Score
 from bench.questions import YES
 from bench.report.controls import CONSTANT
 from bench.statistics.correlations import kendall_tau_b, pearson, spearman
-from bench.statistics.majority import leave_one_out_majorities
+from bench.statistics.majority import Majority, leave_one_out_majorities, majority_vote
 from bench.statistics.means import KINDS, correlation_of_means
 from bench.statistics.ratings import Agreement, Bootstrap, Ratings
 from bench.statistics.reliability import agreement_ratio, cohen_kappa, krippendorff_alpha
 from bench.studies.votes import RatedQuestion, Vote
+from bench.studies.yes_rates import YesRates, yes_rates
 
 NO_LABELS = "means of models are numbers, not labels that can be equal"
 Column = list[float | None]
@@ -44,10 +45,12 @@ class People:
         n_undecided: those that everyone was unsure of.
         n_votes: yes and no.
         n_unsure: votes that are neither.
+        n_absent: votes that are missing to one of every person about every question.
         share_of_yes: of the majorities; None where there are none.
         alpha: Krippendorff's, nominal, of all votes for yes or no.
         leave_one_out: each person's votes against the majority of the others: agreement ratio and kappa over all such
             pairs together, which is what a judge may be held against.
+        with_own_vote: the same against the majority of all, which each vote is part of, and so agrees with too often.
     """
 
     n_raters: int
@@ -57,9 +60,11 @@ class People:
     n_undecided: int
     n_votes: int
     n_unsure: int
+    n_absent: int
     share_of_yes: float | None
     alpha: Agreement
     leave_one_out: dict[str, Agreement]
+    with_own_vote: dict[str, Agreement]
 
 
 @dataclass(frozen=True)
@@ -69,13 +74,16 @@ class JudgeAgreement:
     Attributes:
         failed: decided questions without an answer of the judge, by status; in no statistic.
         share_of_yes: of the judge's answers; None where there are none.
-        levels: by "decision", "output" and "model", the statistics by name. An output's label is its share of right
-            answers; means of models have no labels.
+        yes_rates: shares of yes of both and their gap, over questions and over pictures; see
+            :func:`bench.studies.yes_rates.yes_rates`.
+        levels: by "decision", "output", "output_yes" and "model", the statistics by name. An output's label is its
+            share of right answers, or for "output_yes" of yes; means of models have no labels.
         dimensions: agreement ratio and kappa of the decisions in each dimension.
     """
 
     failed: dict[str, int]
     share_of_yes: float | None
+    yes_rates: dict[str, YesRates]
     levels: dict[str, dict[str, Agreement]]
     dimensions: dict[str, dict[str, Agreement]]
 
@@ -129,21 +137,29 @@ def _people(rated: Sequence[RatedQuestion], bootstrap: Bootstrap) -> People:
         n_undecided=sum(majority.outcome == "no votes" for majority in majorities),
         n_votes=votes["yes"] + votes["no"],
         n_unsure=votes["unsure"],
+        n_absent=len({rater for one in rated for rater in one.votes}) * len(rated) - votes.total(),
         share_of_yes=float(np.mean(decided)) if decided else None,
         alpha=krippendorff_alpha(Ratings.from_triples(triples, "nominal"), replace(bootstrap, clusters=clusters)),
-        leave_one_out=_leave_one_out(rated, bootstrap),
+        leave_one_out=_each_against_most(rated, bootstrap, leave_one_out_majorities),
+        with_own_vote=_each_against_most(rated, bootstrap, _majority_of_all),
     )
 
 
-def _leave_one_out(rated: Sequence[RatedQuestion], bootstrap: Bootstrap) -> dict[str, Agreement]:
-    """Return agreement ratio and kappa of the votes for yes or no with the majority of all others, ties left out."""
+def _majority_of_all(votes: Sequence[Vote], *, abstentions: Collection[Vote]) -> list[Majority[Vote]]:
+    return [majority_vote(votes, abstentions=abstentions)] * len(votes)
+
+
+def _each_against_most(
+    rated: Sequence[RatedQuestion], bootstrap: Bootstrap, majorities: Callable[..., list[Majority[Vote]]]
+) -> dict[str, Agreement]:
+    """Return agreement ratio and kappa of the votes for yes or no with a majority for each, ties left out."""
     own: Column = []
     others: Column = []
     clusters: list[str] = []
     for one in rated:
         votes = list(one.votes.values())
         abstentions: tuple[Vote, ...] = ("unsure",)
-        for vote, majority in zip(votes, leave_one_out_majorities(votes, abstentions=abstentions), strict=True):
+        for vote, majority in zip(votes, majorities(votes, abstentions=abstentions), strict=True):
             if vote != "unsure" and majority.value is not None:
                 own.append(float(vote == "yes"))
                 others.append(float(majority.value == "yes"))
@@ -163,6 +179,9 @@ def _judge(decided: Sequence[tuple[RatedQuestion, bool]], answers: Answers, boot
     return JudgeAgreement(
         failed=dict(sorted(failed.items())),
         share_of_yes=float(np.mean(known)) if known else None,
+        yes_rates=yes_rates(
+            people, judge, [(one.model, *one.item) for one in questions], [one.item[0] for one in questions], bootstrap
+        ),
         levels={
             "decision": {
                 **_labels(people, judge, by_case),
@@ -191,24 +210,32 @@ def _of_dimension(
 def _by_picture_and_model(
     questions: Sequence[RatedQuestion], people: Column, judge: Column, bootstrap: Bootstrap
 ) -> dict[str, dict[str, Agreement]]:
-    """Return the statistics of shares of right answers: of pictures, and of models' means over cases."""
+    """Return the statistics of shares of right answers and of yes: of pictures; and of models' means over cases."""
     right: dict[tuple[str, str, int], list[tuple[bool, bool]]] = {}
+    yes: dict[tuple[str, str, int], list[tuple[float, float]]] = {}
     for one, seen, answered in zip(questions, people, judge, strict=True):
-        if answered is not None:
+        if answered is not None and seen is not None:
             pair = (seen == one.question.expected, answered == one.question.expected)
             right.setdefault((one.model, *one.item), []).append(pair)
+            yes.setdefault((one.model, *one.item), []).append((seen, answered))
     shares = {key: np.mean(pairs, axis=0) for key, pairs in right.items()}
+    shares_of_yes = {key: np.mean(pairs, axis=0) for key, pairs in yes.items()}
+    return {
+        "output": _of_pictures(shares, bootstrap),
+        "output_yes": _of_pictures(shares_of_yes, bootstrap),
+        "model": _of_models(shares, bootstrap),
+    }
+
+
+def _of_pictures(shares: Mapping[tuple[str, str, int], np.ndarray], bootstrap: Bootstrap) -> dict[str, Agreement]:
     first: Column = [float(share[0]) for share in shares.values()]
     second: Column = [float(share[1]) for share in shares.values()]
     by_case = replace(bootstrap, clusters=[case_id for _, case_id, _ in shares])
     correlations = {"pearson": pearson, "spearman": spearman, "kendall_tau_b": kendall_tau_b}
     return {
-        "output": {
-            **_labels(first, second, by_case),
-            "alpha": _alpha(first, second, "interval", by_case),
-            **{name: correlation(first, second, by_case) for name, correlation in correlations.items()},
-        },
-        "model": _of_models(shares, bootstrap),
+        **_labels(first, second, by_case),
+        "alpha": _alpha(first, second, "interval", by_case),
+        **{name: correlation(first, second, by_case) for name, correlation in correlations.items()},
     }
 
 

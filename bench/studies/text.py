@@ -68,14 +68,20 @@ def human_agreement_text(found: HumanAgreement) -> str:
     people = found.people
     counts = (
         f"{people.n_raters} people, {people.n_votes} votes and {people.n_unsure} unsure about {people.n_questions} "
-        f"questions: {people.n_decided} decided, {people.n_tied} tied, {people.n_undecided} that nobody is sure of"
+        f"questions, {people.n_absent} votes missing: {people.n_decided} decided, {people.n_tied} tied, "
+        f"{people.n_undecided} that nobody is sure of"
     )
     rule = "ties are left out" if found.on_tie is None else f"ties count as {found.on_tie}"
     rows, notes = agreement_rows(("people", "votes"), {"alpha": people.alpha})
     more, others = agreement_rows(("people", "each against the others"), people.leave_one_out)
     rows, notes = rows + more, notes + others
+    more, others = agreement_rows(("people", "each against all, their own vote included"), people.with_own_vote)
+    rows, notes = rows + more, notes + others
     failures = []
     for name, judge in found.judges.items():
+        for unit, rates in judge.yes_rates.items():
+            for what, one in (("judge", rates.judge), ("people", rates.people), ("gap", rates.gap)):
+                rows.append((name, f"yes by {unit}", what, *value_cells(one), str(one.n)))
         for level, statistics in judge.levels.items():
             more, others = agreement_rows((name, level), statistics)
             rows, notes = rows + more, notes + others

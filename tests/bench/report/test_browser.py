@@ -56,7 +56,7 @@ def pages(
     scene_runs: tuple[Path, Path],
     tmp_path_factory: pytest.TempPathFactory,
 ) -> dict[str, Path]:
-    """Return the pages of one run, of both, and of their comparison; the first two for checklists and scenes as well."""
+    """Return the pages of one run, of both, and of their comparison; the first two of checklists and scenes, too."""
     first, second = judged_runs
     folder = tmp_path_factory.mktemp("pages")
     comparison = compare(first, second, folder / "comparison")

@@ -340,7 +340,7 @@ def test_ratings_of_two_models_with_repeats_from_files(
     assert mine["levels"]["output"]["pearson"]["n_items"] == 12
     assert mine["levels"]["model"]["pearson"]["n_items"] == 2
     printed = capsys.readouterr().out
-    assert "2 people, 48 votes and 0 unsure about 24 questions: 24 decided, 0 tied" in printed
+    assert "2 people, 48 votes and 0 unsure about 24 questions, 0 votes missing: 24 decided, 0 tied" in printed
     assert "table: without an answer 1 refused" in printed
     (line,) = [line for line in printed.splitlines() if line.split()[:3] == ["table", "decision", "agreement"]]
     assert (line.split()[3], line.split()[-1]) == ("0.652", "23")
