@@ -25,11 +25,12 @@ class Pictures:
         root: the source folder.
 
     Attributes:
+        root: the source folder.
         sources: by relative path in the comparison folder, the path below the source or the file's bytes.
     """
 
     def __init__(self, root: Path) -> None:
-        self._root = root
+        self.root = root
         self.sources: dict[str, str | bytes] = {}
 
     def find(self, value: str, folders: Sequence[PurePosixPath], field: str) -> str:
@@ -46,9 +47,9 @@ class Pictures:
             RowError: for a path that leaves the folder, and for a file that is not there.
         """
         _inner_path(value, field)
-        found = next((folder / value for folder in folders if _is_file(self._root / folder / value)), None)
+        found = next((folder / value for folder in folders if _is_file(self.root / folder / value)), None)
         if found is None:
-            raise RowError(f"there is no picture {value!r} below {self._root}", "missing_picture")
+            raise RowError(f"there is no picture {value!r} below {self.root}", "missing_picture")
         return self.add(found.as_posix(), field)
 
     def add(self, value: object, field: str) -> str:

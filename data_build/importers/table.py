@@ -13,6 +13,7 @@ from data_build.importers import (
     imagereward,
     mmrb2,
     tiger_editreward_bench,
+    xverse_bench,
 )
 from data_build.importers.shell import Importer
 from gnomon.datasets import CASES
@@ -34,4 +35,13 @@ IMPORTERS = {
     "genai-bench": Importer("TIGER-Lab/GenAI-Bench", genai_bench.convert, split="test"),
     "editreward-compass": Importer("EditReward-Compass", editreward_compass.convert, split="test"),
     "edit-compass": Importer("Edit-Compass", edit_compass.convert, file=CASES),
+    "xverse-bench": Importer(
+        "bytedance/XVerse, XVerseBench",
+        xverse_bench.convert,
+        file=CASES,
+        left_out={
+            f"XVerseBench_{kind}_DSG.json": "its questions go into the cases of the prompts beside it"
+            for kind in ("single", "multi")
+        },
+    ),
 }

@@ -90,7 +90,7 @@ def test_people_who_vote_at_random_agree_with_a_majority_that_holds_their_vote()
 
 @pytest.fixture(scope="module")
 def simulated() -> tuple[list[RatedQuestion], list[float]]:
-    """46 pictures of two models with 2 to 20 questions that expect yes but for one; a judge that says yes more often."""
+    """46 pictures of two models with 2 to 20 questions that expect yes but for one; a judge that says it more often."""
     draw = np.random.default_rng(2)
     questions: list[RatedQuestion] = []
     for model, case in product(("a", "b"), range(23)):
