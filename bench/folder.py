@@ -5,7 +5,7 @@
     cases.jsonl        the cases of this run
     candidates.jsonl   one line for each generated picture or failure to make it
     images/            the pictures, <case id>_<seed>.png
-    judge_<name>.json  a judge that was run here: fingerprint, metrics
+    judge_<name>.json  a judge that was run here: fingerprint, metrics, the words that it puts questions in
     samples.jsonl      one verdict a line
     results.json       the numbers
     results.csv        the same, one line a cell
@@ -25,7 +25,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import NamedTuple
 
-from pydantic import BaseModel, ConfigDict, ValidationError
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from bench.benchmarks import Scoring
 from bench.generators import CONTENT_HASH, file_stem
@@ -98,6 +98,8 @@ class JudgeFile(BaseModel):
     """`judge_<name>.json`: one judge that was run on this folder.
 
     One of questions has no metrics of its own. One that does not look is a control: a yardstick, and no opinion.
+    `texts` are the words that questions are put in, where they are the same for all: with the cases and `samples.jsonl`
+    they say what was asked and answered in full, and another judge can be asked the same.
     """
 
     model_config = ConfigDict(extra="forbid", frozen=True)
@@ -108,6 +110,7 @@ class JudgeFile(BaseModel):
     metrics: list[str]
     asks_questions: bool = False
     looks: bool = True
+    texts: dict[str, str] = Field(default_factory=dict)
 
 
 def last_look(run: Path) -> int:

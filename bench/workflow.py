@@ -61,7 +61,7 @@ from gnomon.jsonl import uncollected
 from gnomon.progress import track
 from gnomon.records import CLEAN_SOURCE, Candidate, Case, Verdict
 from gnomon.runs import RunFolder
-from rm.judge import Judge, asks_questions, looks
+from rm.judge import Judge, asks_questions, looks, texts_of
 
 if TYPE_CHECKING:
     from pytorch_lightning import Trainer
@@ -303,6 +303,7 @@ def judge(run: str | Path, judge: Judge, *, batch_size: int = 8, trainer: Traine
             metrics=list(judge.metrics),
             asks_questions=asks_questions(judge),
             looks=looks(judge),
+            texts=texts_of(judge),
         )
         _refuse_other_judge(bench_run, entry)
         with folder.start(f"judge {judge.name}"):

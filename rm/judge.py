@@ -51,7 +51,7 @@ class Judge(Protocol):
     A judge that may be asked by several threads at once also has `max_concurrency`, the number of questions that its
     model can work on at once; without it, that is 1. A judge that is asked the questions of each case in place of
     metrics of its own says so by `asks_questions`; one that opens no picture, and is a yardstick for others, says so by
-    `looks`, which is False there.
+    `looks`, which is False there. One that puts every question in the same words has them in `texts`.
     """
 
     name: str
@@ -73,6 +73,11 @@ def asks_questions(judge: Judge) -> bool:
 def looks(judge: Judge) -> bool:
     """Tell whether a judge opens the pictures that it answers about; one that does not is a control."""
     return bool(getattr(judge, "looks", True))
+
+
+def texts_of(judge: Judge) -> dict[str, str]:
+    """Return the words that a judge puts every question in, with places for what differs; empty where it has none."""
+    return dict(getattr(judge, "texts", {}))
 
 
 def asked_about(judge: Judge, case: Case) -> tuple[str, ...]:

@@ -60,6 +60,11 @@ class YesNoJudge:
         return self.form.look
 
     @property
+    def texts(self) -> dict[str, str]:
+        """The words that questions are put in, with places for instruction and question."""
+        return self.form.texts
+
+    @property
     def max_concurrency(self) -> int:
         """How many questions the model can work on at once."""
         return self.vlm.max_concurrency
