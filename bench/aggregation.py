@@ -99,7 +99,7 @@ def metric_results(
             groups=of_metric,
             macro={kind: None if (one := found[column]) is None else one.value for kind, found in macro.items()},
             macro_intervals={kind: _ends(found[column]) for kind, found in macro.items()},
-            missing=_missing(of_metric, metric, cases, members),
+            missing=_missing(whole[column], of_metric, metric, cases, members),
             seeds=seeds,
             std=stdev(seeds.values()) if len(seeds) > 1 else None,
             final=finals[column],
@@ -225,12 +225,18 @@ def resampled_headlines(
 
 
 def _missing(
+    whole: Cell,
     groups: Mapping[str, Mapping[str, Cell]],
     metric: str,
     cases: Mapping[str, Case],
     members: Mapping[str, Mapping[str, Sequence[str]]],
 ) -> dict[str, list[str]]:
-    """Return the groups without a scored item, see :class:`bench.results.MetricResult`; `members` are their cases."""
+    """Return the groups without a scored item, see :class:`bench.results.MetricResult`; `members` are their cases.
+
+    None is, where the metric applies to nothing that was made: the generator has no channel for what it measures.
+    """
+    if whole.value is None and whole.n_na:
+        return {kind: [] for kind in groups}
     expected = _expected_groups(cases.values())
     is_open = any(cell.value is None for by_name in groups.values() for cell in by_name.values())
     applying = _applying(metric, cases) if is_open else set[str]()

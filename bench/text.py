@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from statistics import fmean
 
+from bench.benchmarks import Benchmark, known_benchmarks
 from bench.report.formatting import NOTHING, interval, number
 from bench.results import Cell, Difference, MetricResult, QuestionResults, Results, RunComparison
 from rm.evaluation_text import served_texts
@@ -12,6 +13,7 @@ from rm.evaluation_text import served_texts
 
 def results_text(results: Results) -> str:
     """Return a table with a line for each judge and metric; below it, what the run or a metric lacks, and repeats."""
+    axes = axis_benchmark(results)
     rows = [("judge", "metric", "value", "95 % interval", "scored", "failed", "n/a", "pending")]
     notes = [] if results.num_cases_of_dataset in (None, results.num_cases) else [f"a run of {results.coverage}"]
     notes += results.scoring.texts
@@ -19,9 +21,36 @@ def results_text(results: Results) -> str:
         notes += [f"{name}: {text}" for text in (*served_texts(judge.served_by), *questions_texts(judge.questions))]
         for metric, cell in judge.metrics.items():
             rows.append((name, f"{metric} (partial)" if cell.is_partial else metric, *cell_texts(cell)))
-            texts = (*(() if cell.final else macro_texts(cell)), *missing_texts(cell), *repeats_texts(cell))
+            macros = () if cell.final or axes is not None else macro_texts(cell)
+            texts = (*macros, *missing_texts(cell), *repeats_texts(cell))
             notes += [f"{name}, {metric}: {text}" for text in texts]
-    return "\n".join([aligned(rows), *final_tables(results), *notes])
+    by_axis = [] if axes is None else axis_table(results, axes.axis_groups)
+    return "\n".join([aligned(rows), *final_tables(results), *by_axis, *notes])
+
+
+def axis_benchmark(results: Results) -> Benchmark | None:
+    """Return the benchmark of a run whose metrics are shown side by side over numbers, such as of people."""
+    benchmark = known_benchmarks().get(results.benchmarks[0]) if len(results.benchmarks) == 1 else None
+    return benchmark if benchmark is not None and benchmark.axes else None
+
+
+def axis_table(results: Results, kind: str) -> list[str]:
+    """Return a table with every metric in each group of a kind, and how many items are scored there."""
+    found = [
+        (name, metric, cell.groups.get(kind, {}))
+        for name, judge in results.judges.items()
+        for metric, cell in judge.metrics.items()
+    ]
+    groups = sorted({group for *_, cells in found for group in cells}, key=lambda name: (len(name), name))
+    if not groups:
+        return []
+    rows = [("judge", f"metric, by {kind}", *groups)]
+    for name, metric, cells in found:
+        shown = [
+            f"{_value(cells[group])} (n = {cells[group].n_scored})" if group in cells else NOTHING for group in groups
+        ]
+        rows.append((name, metric, *shown))
+    return ["", aligned(rows), ""]
 
 
 def macro_texts(cell: MetricResult) -> list[str]:

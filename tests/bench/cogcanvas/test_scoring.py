@@ -18,8 +18,10 @@ from bench.cogcanvas.cases import NAME
 from bench.cogcanvas.scoring import AXES, applies, derive_from_answers, groups, question_groups, slices, subjects
 from bench.report.controls import constant_results
 from bench.report.display import Display
+from bench.results import JudgeResult, Results
 from bench.scores import headline_metric
 from bench.slices import slice_cells
+from bench.text import results_text
 from gnomon.records import Case, Question, Status, Verdict
 
 MakeCase = Callable[..., Case]
@@ -208,3 +210,34 @@ def test_runs_by_a_judge_of_questions_are_ordered_by_attr_vqa() -> None:
 
     judge = JudgeFile(name="j", judge_class="x", fingerprint="f", metrics=[], asks_questions=True)
     assert headline_metric(judge, list(known_benchmarks()[NAME].derived)) == "attr_vqa"
+
+
+def test_what_applies_to_nothing_that_was_made_lacks_no_group(make_case: MakeCase) -> None:
+    """A method without a background channel, one of whose pictures is gone; and one that lacks the picture of three."""
+    cases = {str(number): make_case(str(number), ("Ann", "Bob", "Cem")[:number]) for number in (2, 3)}
+    items = [("2", 0), ("2", 1), ("3", 0)]
+    gone, blank = Score(None, "missing_output"), Score(None, "not_applicable")
+    without_channel = metric_results(items, {"bg_sim": dict(zip(items, (gone, blank, blank), strict=True))}, cases)
+    assert not without_channel["bg_sim"].is_partial
+    assert without_channel["bg_sim"].value is None
+    lacking = metric_results(items, {"bg_sim": dict(zip(items, (Score(0.5), blank, gone), strict=True))}, cases)
+    assert lacking["bg_sim"].missing["num_people"] == ["3", "4", "5"]
+
+
+def test_the_terminal_shows_every_metric_by_number_of_people(make_case: MakeCase) -> None:
+    cases = {"a": make_case("a", questions=FOUR), "b": make_case("b", ("Ann", "Bob", "Eve"), questions=FOUR)}
+    scores = {"attr_vqa": {("a", 0): Score(0.25), ("b", 0): Score(None, "refused")}}
+    results = Results(
+        generator="g",
+        benchmarks=[NAME],
+        dataset="d",
+        seed=0,
+        repeats=1,
+        num_cases=2,
+        candidates={},
+        judges={"j": JudgeResult(fingerprint="f", metrics=metric_results(list(scores["attr_vqa"]), scores, cases))},
+    )
+    text = results_text(results)
+    (line,) = [line for line in text.splitlines() if "n = 1" in line]
+    assert line.split() == ["j", "attr_vqa", "0.250", "(n", "=", "1)", "–", "(n", "=", "0)"]
+    assert "is the mean of every" not in text
