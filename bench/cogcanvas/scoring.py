@@ -182,6 +182,7 @@ COGCANVAS = Benchmark(
         ID_SIM: "whether the people are those of the references",
         DINO_SIM: "whether their objects and fashion items are those of the references",
         CLIP_T: "whether the picture fits the prompt",
+        "prompt_read_whole": "whether that judge reads the prompt to its end",
         BG_SIM: "whether the place is that of the reference, for methods that are given one",
         AESTHETIC: "how well it looks, from 1 to 10",
         PERSON_COUNT: "whether there are as many people as asked for, of pictures that are drawn from text",
