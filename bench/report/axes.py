@@ -83,7 +83,7 @@ def axis_figures(runs: Sequence[AxisRun], benchmark: Benchmark) -> list[Figure]:
         places = {place for one in series for place in one.x}
         if len(places) > 1:
             kind = _words(benchmark.axis_groups)
-            drawing = plot_curves(series[:MAX_SERIES], title=axis, x_label=kind, y_label=axis)
+            drawing = plot_curves(series[:MAX_SERIES], title=axis, x_label=kind, y_label=axis, from_zero=True)
             which = f" The first {MAX_SERIES} of {len(series)} curves." if len(series) > MAX_SERIES else ""
             figures.append(Figure(drawing, f"{axis} by {kind}, bands of 95 %.{which}"))
     return figures

@@ -57,8 +57,24 @@ class Bar:
 
 
 @in_our_style
-def plot_curves(series: Sequence[Series], *, title: str, x_label: str, y_label: str, logarithmic: bool = False) -> str:
-    """Draw curves with their bands; `logarithmic` puts equal ratios of x (> 0) equally far apart.
+def plot_curves(
+    series: Sequence[Series],
+    *,
+    title: str,
+    x_label: str,
+    y_label: str,
+    logarithmic: bool = False,
+    from_zero: bool = False,
+) -> str:
+    """Draw curves with their bands.
+
+    Args:
+        series: at least one.
+        title: of the drawing.
+        x_label: what x is.
+        y_label: what y is.
+        logarithmic: puts equal ratios of x (> 0) equally far apart.
+        from_zero: shows zero as well, so that a difference looks as large as it is.
 
     Raises:
         ValueError: for no series, or lengths that differ within one.
@@ -83,6 +99,9 @@ def plot_curves(series: Sequence[Series], *, title: str, x_label: str, y_label: 
     elif all(float(value).is_integer() for one in series for value in one.x):
         axes.xaxis.set_major_locator(MaxNLocator(integer=True))
     axes.ticklabel_format(axis="y", useOffset=False)
+    if from_zero:
+        low, high = axes.get_ylim()
+        axes.set_ylim(min(low, 0), max(high, 0))
     _legend(figure, len(series))
     return svg_of(figure, title)
 

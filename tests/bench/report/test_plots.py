@@ -113,3 +113,13 @@ def test_sizes_are_ticked_as_they_are_on_a_logarithmic_axis() -> None:
     assert (places[1] - places[0]) / (places[2] - places[1]) == pytest.approx(
         math.log(10) / math.log(235 / 8), rel=0.01
     )
+
+
+def test_curves_from_zero_show_it_and_numbers_have_no_offset() -> None:
+    """Three values that differ by a thousandth: without zero their differences would fill the drawing."""
+    curve = Series("a", [2, 3, 4], [99.998, 99.999, 100.0])
+    for from_zero in (True, False):
+        drawing = plot_curves([curve], title="t", x_label="x", y_label="y", from_zero=from_zero)
+        texts = re.findall(r"<text[^>]*>([^<]*)</text>", drawing)
+        assert ("0" in texts) == from_zero
+        assert not any(text.startswith("+") for text in texts)

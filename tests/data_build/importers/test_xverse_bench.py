@@ -208,6 +208,7 @@ def test_real_prompts_go_through_attr_vqa_with_denied_parents(imported: Path, tm
     assert result.questions is not None
     assert result.questions.yes.value == pytest.approx(fmean(said.values()))
     assert result.questions.right.value is not None
+    assert result.questions.yes.value is not None
     assert result.questions.right.value < result.questions.yes.value, "what depends on a denied question is denied"
     assert result.metrics["relation"].n_na + result.metrics["relation"].n_scored == 30
 
