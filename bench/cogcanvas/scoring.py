@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import json
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from typing import Any
 
 from bench.benchmarks import Benchmark, Score, Slice
 from bench.cogcanvas.cases import (
@@ -25,6 +24,7 @@ from bench.cogcanvas.cases import (
     facts_of,
     people,
 )
+from bench.cogcanvas.checks import problems
 from bench.questions import share_of_right
 from gnomon.records import Case, Question, Reference, Verdict
 
@@ -157,14 +157,28 @@ def _parts(references: Sequence[Reference], verdict: Verdict, key: str, kinds: S
     """Yield a slice for each reference and kind; a judge notes its similarities in the order of the references."""
     scores = [Score(None, verdict.status)] * len(references)
     if verdict.value is not None:
-        noted: list[dict[str, Any]] = json.loads(verdict.raw or "{}").get(key, [])
-        if len(noted) != len(references):  # a judge of its own kind, which does not say
+        noted = _similarities(verdict.raw, key)
+        if noted is None or len(noted) != len(references):  # a judge of its own kind, which does not say
             return
-        scores = [Score(float(one["similarity"])) for one in noted]
+        scores = [Score(similarity) for similarity in noted]
     for reference, score in zip(references, scores, strict=True):
         for kind in kinds:
             if kind in reference.attributes:
                 yield Slice(kind, reference.attributes[kind], score)
+
+
+def _similarities(raw: str | None, key: str) -> list[float] | None:
+    """Return what a judge noted of each person or item; None where it notes something else."""
+    try:
+        found = json.loads(raw or "null")
+    except ValueError:
+        return None
+    listed = found.get(key) if isinstance(found, dict) else None
+    if not isinstance(listed, list):
+        return None
+    noted = [one.get("similarity") if isinstance(one, dict) else None for one in listed]
+    known = [float(value) for value in noted if isinstance(value, int | float)]
+    return known if len(known) == len(noted) else None
 
 
 def _with_roles(case: Case, roles: Collection[str]) -> list[Reference]:
@@ -202,4 +216,5 @@ COGCANVAS = Benchmark(
     slices=slices,
     axes=AXES,
     axis_groups=NUM_PEOPLE,
+    check=problems,
 )

@@ -196,7 +196,9 @@ def test_people_and_items_count_one_by_one_and_fail_together(make_case: MakeCase
     sizes = slice_cells({("a", 0): verdict(first, "dino_sim", 0.6, slots=slots)}, {"a": first})
     assert sizes["size_category"]["small"].value == 0.6
     assert not list(slices(first, verdict(first, "clip_t", 0.3)))
-    assert not list(slices(first, verdict(first, "id_sim", 0.3))), "a judge that does not say what it found"
+    for raw in (None, "", "three people", "[]", '{"people": 3}', '{"people": [1, {}]}', '{"people": []}'):
+        other = verdict(first, "id_sim", 0.3).model_copy(update={"raw": raw})
+        assert not list(slices(first, other)), "a judge that says it otherwise, or not"
 
 
 def test_what_pages_show_is_times_a_hundred_and_aesthetic_times_ten(make_case: MakeCase) -> None:
