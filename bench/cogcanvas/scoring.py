@@ -33,7 +33,8 @@ ID_SIM, DINO_SIM, CLIP_T, BG_SIM, AESTHETIC = "id_sim", "dino_sim", "clip_t", "b
 PERSON_COUNT = "person_count"
 AXES = (ID_SIM, DINO_SIM, CLIP_T, BG_SIM, AESTHETIC, ATTR_VQA)
 
-NUM_PEOPLE = "num_people"
+NUM_PEOPLE, NUM_PEOPLE_FROM_TEXT = "num_people", "num_people_from_text"
+"""Kinds of groups, of pictures with references and of those drawn from text: neither is part of the other."""
 DEMOGRAPHICS = ("age", "gender", "ethnicity")
 """Attributes of identity references."""
 SIZE = "size_category"
@@ -52,7 +53,8 @@ def groups(case: Case) -> dict[str, str]:
     attribute. Each person counts for their own group in :func:`slices` and :func:`question_groups`.
     """
     facts = facts_of(case)
-    found = {"task": case.task, NUM_PEOPLE: str(len(people(case)))}
+    number = NUM_PEOPLE_FROM_TEXT if case.task == TEXT_TO_IMAGE else NUM_PEOPLE
+    found = {"task": case.task, number: str(len(people(case)))}
     if facts.object_size is not None:
         found["object_size"] = facts.object_size
     if facts.interaction_strength is not None:
@@ -118,7 +120,7 @@ def question_groups(case: Case, question: Question) -> dict[str, Collection[str]
         return {"probe": (NEGATED,)}
     found: dict[str, Collection[str]] = {"probe": (POSITIVE,), "dimension": (question.dimension,)}
     of_case = groups(case)
-    kinds = ("task", NUM_PEOPLE, "object_size", "interaction_strength")
+    kinds = ("task", NUM_PEOPLE, NUM_PEOPLE_FROM_TEXT, "object_size", "interaction_strength")
     found |= {kind: (of_case[kind],) for kind in kinds if kind in of_case}
     about = subjects(case, question)
     for attribute in DEMOGRAPHICS:

@@ -17,7 +17,7 @@ from bench.report.examples import JudgedRun, evenly_spread, gallery_rows
 from bench.report.plots import MAX_SERIES, Series, plot_curves
 from bench.results import Cell, JudgeResult, MetricResult, Results
 
-ALL = "all"
+ALL, TASK = "all", "task"
 
 
 def add_axes(report: Report, runs: Sequence[tuple[JudgedRun, Results]], benchmark: Benchmark | None) -> None:
@@ -126,12 +126,14 @@ def axis_table(runs: Sequence[AxisRun], benchmark: Benchmark) -> Table | None:
         return None
     kind = benchmark.axis_groups
     rows: list[list[TableCell]] = []
-    for group in [*_groups(runs, columns, kind), ALL]:
+    tasks = _groups(runs, columns, TASK)
+    wholes = [(TASK, task, f"{ALL} of {task}") for task in tasks] if len(tasks) > 1 else [(kind, ALL, ALL)]
+    for of, group, name_of_row in [*((kind, name, name) for name in _groups(runs, columns, kind)), *wholes]:
         for run in runs:
-            cells = [_cell(run, axis, name, kind, group) for axis, name in columns]
+            cells = [_cell(run, axis, name, of, group) for axis, name in columns]
             if any(cell is not None for cell in cells):
                 shown = [None if cell is None else measured(cell) for cell in cells]
-                rows.append([run.label, group, *shown])
+                rows.append([run.label, name_of_row, *shown])
     judges = [f"{axis} is by {name}" for axis, name in columns]
     several = {axis for axis, _ in columns if sum(axis == other for other, _ in columns) > 1}
     titles = [f"{axis} ({name})" if axis in several else axis for axis, name in columns]
@@ -166,24 +168,33 @@ def question_table(runs: Sequence[AxisRun], benchmark: Benchmark) -> Table | Non
     The two differ where prompts have different numbers of questions. What expects no is in neither where the benchmark
     tells such probes apart.
     """
-    rows: list[list[TableCell]] = []
-    for run in runs:
-        for name, result in run.judges.items():
-            axis = next((axis for axis in benchmark.axes if axis in result.metrics), None)
-            if result.questions is None or axis is None:
-                continue
-            right, prompts = result.questions.right, result.metrics[axis]
-            micro = right.groups.get("probe", {}).get("positive", right)
-            rows.append([run.label, name, ALL, measured(prompts), measured(micro)])
-            kind = benchmark.axis_groups
-            for group, cell in right.groups.get(kind, {}).items():
-                prompt = prompts.groups.get(kind, {}).get(group)
-                rows.append([run.label, name, group, None if prompt is None else measured(prompt), measured(cell)])
+    rows = [
+        [run.label, name, *row]
+        for run in runs
+        for name, result in run.judges.items()
+        for row in _question_rows(result, benchmark)
+    ]
     if not rows:
         return None
     note = "Counts below the first are of pictures, below the second of questions; both intervals resample prompts."
     columns = ["run", "judge", _words(benchmark.axis_groups), "mean of prompts", "mean of questions"]
     return Table("Questions: every prompt the same, and every question the same", columns, rows, note)
+
+
+def _question_rows(result: JudgeResult, benchmark: Benchmark) -> list[list[TableCell]]:
+    """Return the two means over everything, or over each task where there are several, and at each number."""
+    axis = next((axis for axis in benchmark.axes if axis in result.metrics), None)
+    if result.questions is None or axis is None:
+        return []
+    right, prompts = result.questions.right, result.metrics[axis]
+    tasks, kind = right.groups.get(TASK, {}), benchmark.axis_groups
+    micro = right.groups.get("probe", {}).get("positive", right)
+    shown: list[tuple[str, Cell | None, Cell]] = [] if len(tasks) > 1 else [(ALL, prompts, micro)]
+    for task, cell in tasks.items() if len(tasks) > 1 else ():
+        shown.append((f"{ALL} of {task}", prompts.groups.get(TASK, {}).get(task), cell))
+    for group, cell in right.groups.get(kind, {}).items():
+        shown.append((group, prompts.groups.get(kind, {}).get(group), cell))
+    return [[name, None if one is None else measured(one), measured(other)] for name, one, other in shown]
 
 
 def question_group_table(runs: Sequence[AxisRun]) -> Table | None:

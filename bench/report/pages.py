@@ -120,9 +120,10 @@ def _add_judge(report: Report, label: str, judge: JudgeFile, result: JudgeResult
         radar = dimension_radar(label, result.metrics, benchmark)
         report.add_figures([*radar, *dimension_heat_map(label, result.metrics, benchmark)])
     headline = headline_metric(judge, list(result.metrics))
-    if headline is not None:
+    if headline is not None and judge.looks:
         report.add_figures(group_figures(headline, result.metrics[headline]))
-    others = [metric for metric in result.metrics if metric != headline]
+    # Metrics that stand beside others on axes are drawn there.
+    others = [metric for metric in result.metrics if metric != headline and (benchmark is None or not benchmark.axes)]
     figures = [figure for metric in others for figure in group_figures(metric, result.metrics[metric])]
     report.add_figures(figures, fold=f"Drawings of {', '.join(others)}")
     report.add_table(metric_table(judge.name, result.metrics))

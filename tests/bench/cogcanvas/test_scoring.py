@@ -119,6 +119,8 @@ def test_a_case_is_grouped_by_people_task_size_strength_and_demographics(make_ca
         "age": "mixed",
         "gender": "mixed",
     }
+    from_text = groups(make_case(task="text_to_image"))
+    assert (from_text["num_people_from_text"], "num_people" in from_text) == ("2", False), "another table's matter"
     alike = groups(make_case(names=("Ann", "Dua", "Eve")))
     assert alike == {"task": "reference_generation", "num_people": "3", "gender": "woman"}  # Dua's age is not known
 

@@ -8,7 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from bench.benchmarks import known_benchmarks
+from bench.aggregation import metric_results
+from bench.benchmarks import Score, known_benchmarks
+from bench.checklists import question_results
 from bench.cogcanvas.cases import NAME
 from bench.folder import BenchRun
 from bench.report.axes import AxisRun, add_prompts, axis_figures, axis_table, question_group_table, question_table
@@ -18,10 +20,10 @@ from bench.report.document import Report
 from bench.report.examples import JudgedRun
 from bench.report.findings import candidate_findings
 from bench.report.leaderboard import write_leaderboard_page
-from bench.results import Results
+from bench.results import JudgeResult, Results
 from bench.workflow import judge, summarize
 from gnomon.jsonl import read_records
-from gnomon.records import Verdict
+from gnomon.records import Case, Question, Reference, Text, Verdict
 from rm.protocols.controls import ConstantJudge
 
 Runs = tuple[Path, Path]
@@ -187,3 +189,38 @@ def test_verdicts_hold_what_is_drawn(scene_runs: Runs) -> None:
     """The run folder alone has boxes and matches: no picture is looked at again to find them."""
     verdicts = read_records(scene_runs[0] / "samples.jsonl", Verdict)
     assert all(verdict.raw for verdict in verdicts if verdict.metric in ("id_sim", "dino_sim", "bg_sim"))
+
+
+def test_two_tasks_are_not_averaged_together() -> None:
+    """Of a run with pictures from text, those stand in a row of their own, and in no number of people."""
+    references = [Reference(path=f"{name}.png", role="identity", name=name) for name in ("Ann", "Bob")]
+    question = Question(id="q", text=Text(en="?"), dimension="attribute", about=["Ann"])
+    cases = {
+        task: Case(
+            id=task,
+            benchmark=NAME,
+            task=task,
+            instruction=Text(en="x"),
+            references=references,
+            questions=[question],
+        )
+        for task in ("reference_generation", "text_to_image")
+    }
+    answers = {(name, 0): {"q": Score(float(name == "text_to_image"))} for name in cases}
+    scores = {"attr_vqa": {item: found["q"] for item, found in answers.items()}}
+    result = JudgeResult(
+        fingerprint="f",
+        metrics=metric_results(list(answers), scores, cases),
+        questions=question_results(answers, cases),
+    )
+    runs, benchmark = [AxisRun("a", {"j": result})], known_benchmarks()[NAME]
+    for table in (axis_table(runs, benchmark), question_table(runs, benchmark)):
+        assert table is not None
+        names = table.columns.index("number of people")
+        shown = {str(row[names]): row[names + 1] for row in table.rows}
+        values = {name: cell.estimate for name, cell in shown.items() if isinstance(cell, Measured)}
+        assert {name: None if one is None else one.value for name, one in values.items()} == {
+            "2": 0.0,
+            "all of reference_generation": 0.0,
+            "all of text_to_image": 1.0,
+        }
