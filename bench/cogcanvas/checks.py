@@ -63,7 +63,8 @@ def _references(case: Case, where: str) -> Iterator[str]:
 def _graphs(case: Case, facts: SceneFacts, where: str) -> Iterator[str]:
     present = set(people(case))
     items = {one.name for one in case.references if one.role in ITEMS}
-    edges = [(edge.first, edge.second) for edge in (*facts.interactions, *facts.positions)]
+    edges = [(edge.first, edge.second) for edge in facts.interactions]
+    edges += [(edge.first, edge.second) for edge in facts.positions]
     named = {name for edge in edges for name in edge} | {binding.person for binding in facts.bindings}
     if absent := sorted(named - present):
         yield f"{where}: expected bindings, interactions and positions of people in it, got {', '.join(absent)}"
