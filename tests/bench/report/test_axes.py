@@ -13,17 +13,26 @@ from bench.benchmarks import Score, known_benchmarks
 from bench.checklists import question_results
 from bench.cogcanvas.cases import NAME
 from bench.folder import BenchRun
-from bench.report.axes import AxisRun, add_prompts, axis_figures, axis_table, question_group_table, question_table
+from bench.report.axes import (
+    AxisRun,
+    add_axes,
+    add_prompts,
+    axis_figures,
+    axis_table,
+    question_group_table,
+    question_table,
+)
 from bench.report.blocks import Measured
+from bench.report.controls import control_table
 from bench.report.display import Display
 from bench.report.document import Report
 from bench.report.examples import JudgedRun
 from bench.report.findings import candidate_findings
-from bench.report.leaderboard import write_leaderboard_page
 from bench.results import JudgeResult, Results
 from bench.workflow import judge, summarize
 from gnomon.jsonl import read_records
 from gnomon.records import Case, Question, Reference, Text, Verdict
+from gnomon.statistics import Estimate
 from rm.protocols.controls import ConstantJudge
 
 Runs = tuple[Path, Path]
@@ -106,16 +115,24 @@ def test_questions_are_averaged_in_two_ways_with_counts(scene_runs: Runs, result
     assert {"dimension", "probe", "gender", "object size", "number of people"} <= kinds
 
 
-def test_controls_are_no_axis_and_stand_beside_attr_vqa(scene_runs: Runs, tmp_path: Path) -> None:
-    for run in scene_runs:
-        judge(run, ConstantJudge("yes"))
-    html = write_leaderboard_page(scene_runs, tmp_path / "out", num_examples=0).read_text()
-    axes = html[html.index("<figcaption>Axes by") : html.index("<figcaption>Questions: every prompt")]
-    assert "always-yes" not in axes
-    assert "(always yes)" in html[html.index("rules beside judges that do not look") :]
+def test_controls_are_no_axis_and_stand_beside_attr_vqa(scene_runs: Runs) -> None:
+    run = scene_runs[0]
+    judge(run, ConstantJudge("yes"))
+    judged = JudgedRun.read(BenchRun.read(run), "careful")
+    display = Display(judged.run.cases.values())
+    results = display.results(summarize(run))
+    report = Report("page")
+    add_axes(report, [(judged, results)], display.benchmark)
+    html = report.render()
+    assert "always-yes" not in html
     assert ">overall<" not in html
-    for run in scene_runs:
-        (run / "judge_always-yes.json").unlink()
+    beside = control_table("rules", [judged], [results.judges], display)
+    assert beside is not None
+    rows = {row[0]: row[1] for row in beside.rows}
+    assert set(rows) == {"careful", "(always yes)", "(always no)", "(always-yes) careful"}
+    shares = [rows[name] for name in ("(always yes)", "(always-yes) careful", "(always no)")]
+    assert [one.value for one in shares if isinstance(one, Estimate)] == pytest.approx([100, 100, 0])
+    (run / "judge_always-yes.json").unlink()
 
 
 class Pictures(HTMLParser):
