@@ -75,7 +75,8 @@ class Slice(NamedTuple):
     score: Score
 
 
-def _no_slices(case: Case, verdict: Verdict) -> tuple[Slice, ...]:
+def no_slices(case: Case, verdict: Verdict) -> tuple[Slice, ...]:
+    """Tell no parts of a picture apart."""
     return ()
 
 
@@ -130,7 +131,7 @@ class Benchmark:
     shown_times: int = 1
     shown_times_of: Mapping[str, int] = field(default_factory=dict)
     question_groups: Callable[[Case, Question], Mapping[str, Collection[str]]] = by_dimension_and_level
-    slices: Callable[[Case, Verdict], Iterable[Slice]] = _no_slices
+    slices: Callable[[Case, Verdict], Iterable[Slice]] = no_slices
     axes: tuple[str, ...] = ()
     axis_groups: str = ""
     check: Callable[[Case], Iterable[str]] = _nothing_wrong

@@ -71,11 +71,8 @@ def question_results(answers: Mapping[Item, Mapping[str, Score]], cases: Mapping
             right[rows], right_statuses[rows] = _numbers(scored), _codes(scored)
     codes = {case_id: code for code, case_id in enumerate(sorted({item[0] for item in answers}))}
     clusters = np.repeat(np.array([codes[case_id] for case_id, _ in answers], np.int64), lengths)
-    belongs = [
-        benchmark_of(cases[item[0]]).question_groups(cases[item[0]], question)
-        for item, of_item in zip(answers, lists, strict=True)
-        for question in of_item
-    ]
+    of_case = {case_id: _belongings(cases[case_id]) for case_id in {case_id for case_id, _ in answers}}
+    belongs = list(chain.from_iterable(of_case[case_id] for case_id, _ in answers))
     groups = [
         ("", "", np.ones(len(asked), bool)),
         *_groups(belongs),
@@ -97,6 +94,12 @@ def _codes(scores: Sequence[Score | None]) -> NDArray[np.int64]:
     """Return the place of each status in `_STATUSES`; behind the last one is what is pending."""
     places = {status: place for place, status in enumerate(_STATUSES)}
     return np.array([len(places) if score is None else places[score.status] for score in scores], np.int64)
+
+
+def _belongings(case: Case) -> list[Mapping[str, Collection[str]]]:
+    """Return what each question of a case belongs to."""
+    benchmark = benchmark_of(case)
+    return [benchmark.question_groups(case, question) for question in case.questions]
 
 
 def _groups(belongs: Sequence[Mapping[str, Collection[str]]]) -> list[_Group]:

@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from PIL import Image
 
 from bench.aggregation import metric_difference, metric_results
-from bench.benchmarks import Scoring
+from bench.benchmarks import Scoring, benchmark_of, no_slices
 from bench.comparable import refuse_other_numbers
 from bench.folder import (
     CANDIDATES,
@@ -68,6 +68,7 @@ if TYPE_CHECKING:
 
 COMPARISON = "comparison.json"
 Element = TypeVar("Element")
+WholeVerdicts = Mapping[tuple[str, str], Mapping[Item, Verdict]]
 
 
 def generate(
@@ -378,7 +379,10 @@ def _summarized(run: str | Path, scoring: Scoring | None) -> Results:
 
 
 def _results(run: BenchRun) -> Results:
-    verdicts = run.short_verdicts()
+    # What parts of a picture contribute stands in the whole verdicts, which take ten times the memory.
+    has_slices = any(benchmark_of(case).slices is not no_slices for case in run.cases.values())
+    whole = run.verdicts() if has_slices else {}
+    verdicts: Verdicts = whole if has_slices else run.short_verdicts()
     return Results(
         generator=run.config.generator,
         benchmarks=sorted({case.benchmark for case in run.cases.values()}),
@@ -388,16 +392,16 @@ def _results(run: BenchRun) -> Results:
         num_cases=len(run.cases),
         num_cases_of_dataset=run.num_cases_of_dataset,
         candidates=count_candidates(run.items, run.candidates()),
-        judges={entry.name: _judge_result(run, verdicts, entry) for entry in run.judges()},
+        judges={entry.name: _judge_result(run, verdicts, whole, entry) for entry in run.judges()},
         scoring=run.scoring,
     )
 
 
-def _judge_result(run: BenchRun, verdicts: Verdicts, entry: JudgeFile) -> JudgeResult:
+def _judge_result(run: BenchRun, verdicts: Verdicts, whole: WholeVerdicts, entry: JudgeFile) -> JudgeResult:
     scores, questions = scores_and_questions(run, verdicts, entry)
     metrics = metric_results(run.items, scores, run.cases)
     for metric in entry.metrics:
-        if slices := slice_cells(verdicts.get((entry.fingerprint, metric), {}), run.cases):
+        if slices := slice_cells(whole.get((entry.fingerprint, metric), {}), run.cases):
             metrics[metric] = metrics[metric].model_copy(update={"slices": slices})
     return JudgeResult(
         fingerprint=entry.fingerprint,

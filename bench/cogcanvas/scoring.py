@@ -193,7 +193,7 @@ COGCANVAS = Benchmark(
     derive_from_answers=derive_from_answers,
     groups=groups,
     parts={NUM_PEOPLE: frozenset(map(str, GROUP_SIZES))},
-    source="a folder of cases as docs/cogcanvas.md describes them",
+    source="built by `gnomon data build cogcanvas --config FILE`",
     metrics={
         ID_SIM: "whether the people are those of the references",
         DINO_SIM: "whether their objects and fashion items are those of the references",
