@@ -134,7 +134,8 @@ def generate(
         )
         dataset, stamp = hash_once(root, out, cases=everything)
     with open_run(out, config, seed, dataset) as folder:
-        by_id = {case.id: _as_generators_see_it(case, config.reference_roles) for case in cases}
+        with uncollected():
+            by_id = {case.id: _as_generators_see_it(case, config.reference_roles) for case in cases}
         known = _known(folder, generator, by_id)
         with folder.start("generate"):
             settings = GenerateFile(

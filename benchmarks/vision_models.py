@@ -54,7 +54,7 @@ def _tokenizer(longest: int) -> CLIPTokenizer:
 
 
 def _dinov2(folder: Path) -> None:
-    size = {"size": {"shortest_edge": 128}, "crop_size": {"height": 112, "width": 112}}
+    size: dict[str, Any] = {"size": {"shortest_edge": 128}, "crop_size": {"height": 112, "width": 112}}
     BitImageProcessorPil(**size).save_pretrained(folder)
     Dinov2Model(Dinov2Config(**VIT, image_size=112, patch_size=14)).save_pretrained(folder)
 
@@ -111,7 +111,7 @@ def _clip(folder: Path) -> None:
     )
     CLIPModel(config).save_pretrained(folder)
     _tokenizer(77).save_pretrained(folder)
-    size = {"size": {"shortest_edge": 112}, "crop_size": {"height": 112, "width": 112}}
+    size: dict[str, Any] = {"size": {"shortest_edge": 112}, "crop_size": {"height": 112, "width": 112}}
     CLIPImageProcessorPil(**size).save_pretrained(folder)
 
 
