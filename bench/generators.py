@@ -202,8 +202,8 @@ class FolderGenerator:
                     waiting[self._placement.name(case, seed)] = case.id
                 else:
                     self._seen[case.id, seed] = path
-        used = set(self._seen.values())
-        unused = [path for path in _pictures_below(Path(self.folder)) if path not in used]
+        used = set(map(str, self._seen.values()))
+        unused = [Path(path) for path in _pictures_below(Path(self.folder)) if path not in used]
         if unused:
             warnings.warn(unused_text(Path(self.folder), unused, waiting), stacklevel=2)
 
@@ -259,10 +259,11 @@ class FolderGenerator:
             return Failure("unreadable_image", str(error))
 
 
-def _pictures_below(folder: Path) -> Iterator[Path]:
+def _pictures_below(folder: Path) -> Iterator[str]:
     """Yield the files that look like pictures, in order; hidden ones belong to the system."""
     for parent, folders, files in os.walk(folder):
         folders[:] = sorted(name for name in folders if not name.startswith("."))
+        beginning = str(Path(parent) / "_")[:-1]  # as paths are written: a path for each file takes longer to make
         for name in sorted(files):
-            if Path(name).suffix.lower() in _PICTURES and not name.startswith("."):
-                yield Path(parent) / name
+            if name.lower().endswith(_PICTURES) and not name.startswith("."):
+                yield beginning + name

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import warnings
 from collections.abc import Callable
 from pathlib import Path
 
@@ -173,6 +174,22 @@ def test_the_ways_to_find_pictures_have_different_fingerprints(tmp_path: Path) -
     assert generators[0].fingerprint == f"folder {tmp_path.resolve()}"  # as it was before there were others
     with pytest.raises(UserError, match="got both"):
         FolderGenerator(tmp_path, pattern="{case_id}", mapping=tmp_path / "m.csv")
+
+
+@pytest.mark.parametrize("folder", [".", "./", "sub/..", "sub"])
+def test_pictures_of_cases_are_known_however_the_folder_is_written(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, folder: str
+) -> None:
+    for place in (tmp_path, tmp_path / "sub"):
+        save_png(picture(), place / "a.png")
+        save_png(picture(), place / "below/b.png")
+    monkeypatch.chdir(tmp_path)
+    with warnings.catch_warnings(record=True) as said:
+        warnings.simplefilter("always")
+        FolderGenerator(folder).inspect([case("a")], [0])
+    said_of = " ".join(str(warning.message) for warning in said)
+    assert "b.png" in said_of
+    assert "a.png" not in said_of.replace("sub/a.png", "a.png" if folder == "sub" else "")
 
 
 def test_pictures_that_belong_to_no_case_are_said_with_the_case_that_lacks_one(tmp_path: Path) -> None:
