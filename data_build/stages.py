@@ -22,6 +22,21 @@ Stage = Callable[[Folder, Any], list[str]]
 """Runs with its settings, and returns its report for people."""
 
 
+class StageFolder:
+    """A folder with a run folder for each stage.
+
+    Args:
+        path: the folder.
+    """
+
+    def __init__(self, path: str | Path) -> None:
+        self.path = Path(path)
+
+    def stage(self, name: str) -> Path:
+        """Return the run folder of a stage."""
+        return self.path / name
+
+
 class Stages(Generic[Folder]):
     """The stages of one build that are to run.
 

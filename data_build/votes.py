@@ -12,6 +12,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Generic, Literal, TypeVar
 
+from pydantic import Field
+
 from bench.placement import nearest
 from gnomon.errors import UserError
 from gnomon.jsonl import iterate_lines
@@ -39,6 +41,24 @@ class Opinion(Record):
     @abstractmethod
     def answer(self) -> object:
         """What it says."""
+
+
+class KeepReview(Opinion):
+    """Whether one person keeps one thing."""
+
+    reviewer: str = Field(min_length=1)
+    keep: bool
+    reason: str | None = None
+
+    @property
+    def person(self) -> str:
+        """Who said it."""
+        return person_name(self.reviewer)
+
+    @property
+    def answer(self) -> object:
+        """What it says."""
+        return self.keep
 
 
 Line = TypeVar("Line", bound=Opinion)

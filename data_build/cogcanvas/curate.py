@@ -21,7 +21,7 @@ from data_build.cogcanvas.measuring import Measured, Measurer, backends_of
 from data_build.cogcanvas.near_duplicates import near_duplicates
 from data_build.cogcanvas.settings import CurateSettings
 from data_build.stages import counts_text, write_report
-from data_build.votes import LineProblem, Opinion, ProblemKind, Votes, person_name, read_votes, unknown_item
+from data_build.votes import KeepReview, LineProblem, ProblemKind, Votes, read_votes, unknown_item
 from gnomon.errors import UserError
 from gnomon.jsonl import write_records
 from gnomon.progress import track
@@ -62,28 +62,15 @@ class LeftOut(Record):
     detail: str
 
 
-class PictureReview(Opinion):
+class PictureReview(KeepReview):
     """Whether one person keeps one picture: neither blurred nor glaring, nothing hidden, and distinct."""
 
     id: str = Field(min_length=1)
-    reviewer: str = Field(min_length=1)
-    keep: bool
-    reason: str | None = None
-
-    @property
-    def person(self) -> str:
-        """Who said it."""
-        return person_name(self.reviewer)
 
     @property
     def subject(self) -> tuple[str, ...]:
         """What it is about."""
         return (self.id,)
-
-    @property
-    def answer(self) -> object:
-        """What it says."""
-        return self.keep
 
 
 class CurateReport(Record):

@@ -33,23 +33,14 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from data_build.stages import StageFolder
+
 MANIFEST, CURATE, ATTRIBUTES, SAMPLE = "manifest", "curate", "attributes", "sample"
 WRITE, VERIFY, GRAPHS, QUESTIONS, DATASET, RELEASE = "write", "verify", "graphs", "questions", "dataset", "release"
 
 
-class BuildFolder:
-    """Paths of one build.
-
-    Args:
-        path: the folder.
-    """
-
-    def __init__(self, path: str | Path) -> None:
-        self.path = Path(path)
-
-    def stage(self, name: str) -> Path:
-        """Return the run folder of a stage."""
-        return self.path / name
+class BuildFolder(StageFolder):
+    """Paths of one build."""
 
     @property
     def pictures(self) -> Path:

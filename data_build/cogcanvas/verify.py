@@ -23,7 +23,7 @@ from data_build.cogcanvas.terms import PACKAGE
 from data_build.cogcanvas.write import pictures_of, read_courses, scene_materials
 from data_build.stages import counts_text, require_output, write_report
 from data_build.texts import load_texts, texts_hash
-from data_build.votes import LineProblem, Opinion, ProblemKind, Votes, person_name, read_votes, unknown_item
+from data_build.votes import KeepReview, LineProblem, ProblemKind, Votes, read_votes, unknown_item
 from gnomon.errors import UserError
 from gnomon.images import UnreadableImageError
 from gnomon.jsonl import read_records, write_records
@@ -54,28 +54,15 @@ class CheckReply(Record):
     explanation: str | None = Field(default=None, max_length=2000)
 
 
-class DraftReview(Opinion):
+class DraftReview(KeepReview):
     """Whether one person keeps one draft, whatever the model says."""
 
     draft: str = Field(min_length=1)
-    reviewer: str = Field(min_length=1)
-    keep: bool
-    reason: str | None = None
-
-    @property
-    def person(self) -> str:
-        """Who said it."""
-        return person_name(self.reviewer)
 
     @property
     def subject(self) -> tuple[str, ...]:
         """What it is about."""
         return (self.draft,)
-
-    @property
-    def answer(self) -> object:
-        """What it says."""
-        return self.keep
 
 
 class SceneDecision(Record):

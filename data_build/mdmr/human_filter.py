@@ -18,12 +18,11 @@ from data_build.mdmr.instructions import SHOWN, valid_cases
 from data_build.mdmr.settings import FilterSettings
 from data_build.stages import counts_text, require_output, write_report
 from data_build.votes import (
+    KeepReview,
     LineProblem,
-    Opinion,
     ProblemKind,
     Ruling,
     Votes,
-    person_name,
     read_votes,
     rule,
     unknown_item,
@@ -41,28 +40,15 @@ PROBLEMS = "problems.jsonl"
 Outcome = Ruling | Literal["not_filtered"]
 
 
-class KeepReview(Opinion):
+class SampleReview(KeepReview):
     """Whether one person keeps one sample."""
 
     sample: str = Field(min_length=1)
-    reviewer: str = Field(min_length=1)
-    keep: bool
-    reason: str | None = None
-
-    @property
-    def person(self) -> str:
-        """Who said it."""
-        return person_name(self.reviewer)
 
     @property
     def subject(self) -> tuple[str, ...]:
         """What it is about."""
         return (self.sample,)
-
-    @property
-    def answer(self) -> object:
-        """What it says."""
-        return self.keep
 
 
 class FilterDecision(Record):
@@ -111,10 +97,10 @@ def filter_samples(folder: BuildFolder, settings: FilterSettings) -> FilterRepor
     names = list(valid_cases(folder))
     known = set(names)
 
-    def refuse(line: KeepReview) -> tuple[ProblemKind, str] | None:
+    def refuse(line: SampleReview) -> tuple[ProblemKind, str] | None:
         return None if line.sample in known else unknown_item(line.sample, names)
 
-    votes = read_votes(settings.reviews, KeepReview, refuse, filled_in=["keep"], shown=SHOWN)
+    votes = read_votes(settings.reviews, SampleReview, refuse, filled_in=["keep"], shown=SHOWN)
     decisions = [_decision(name, votes, settings) for name in names]
     with RunFolder.open(folder.stage(FILTER), command=COMMAND, config={}, seed=0) as run:
         write_records(run.path / PROBLEMS, votes.problems)
@@ -126,7 +112,7 @@ def filter_samples(folder: BuildFolder, settings: FilterSettings) -> FilterRepor
     return report
 
 
-def _decision(sample: str, votes: Votes[KeepReview], settings: FilterSettings) -> FilterDecision:
+def _decision(sample: str, votes: Votes[SampleReview], settings: FilterSettings) -> FilterDecision:
     if not settings.reviews:
         return FilterDecision(sample=sample, kept=True, outcome="not_filtered")
     counting, contradictory = votes.counting.get((sample,), []), votes.contradictory.get((sample,), [])
