@@ -28,6 +28,7 @@ from gnomon.hashing import stable_seed
 from gnomon.images import save_png
 from gnomon.records import Case, Question, Reference, Status, Text
 from rm.judge import JudgeRequest
+from tests.bench.evaluators.faces.drawn import face_at
 from tests.bench.report.conftest import ATTACK
 
 Colour = tuple[int, int, int]
@@ -75,18 +76,8 @@ class ColourFaces:
         found = []
         for colour in (*FACES.values(), STRANGER):
             areas, _ = label(np.abs(pixels - colour).max(axis=2) < 6)
-            found += [self._face(rows, columns) for rows, columns in find_objects(areas)]
+            found += [face_at(rows, columns, 0.98) for rows, columns in find_objects(areas)]
         return sorted(found, key=lambda face: face.box)
-
-    @staticmethod
-    def _face(rows: slice, columns: slice) -> Face:
-        width, height = columns.stop - columns.start, rows.stop - rows.start
-        points = [
-            (columns.start + x / ARCFACE.size * width, rows.start + y / ARCFACE.size * height)
-            for x, y in ARCFACE.points
-        ]
-        box = (float(columns.start), float(rows.start), float(columns.stop), float(rows.stop))
-        return Face(box, (points[0], points[1], points[2], points[3], points[4]), 0.98)
 
 
 class ColourVectors:

@@ -28,6 +28,16 @@ def draw(*colours: Colour, size: tuple[int, int] = (400, 60)) -> Image.Image:
     return image
 
 
+def face_at(rows: slice, columns: slice, score: float) -> Face:
+    """A face in a box, with landmarks where ArcFace has them."""
+    width, height = columns.stop - columns.start, rows.stop - rows.start
+    points = [
+        (columns.start + x / ARCFACE.size * width, rows.start + y / ARCFACE.size * height) for x, y in ARCFACE.points
+    ]
+    box = (float(columns.start), float(rows.start), float(columns.stop), float(rows.stop))
+    return Face(box, (points[0], points[1], points[2], points[3], points[4]), score)
+
+
 class ColourDetector:
     """Takes every connected area that is not white for a face, with landmarks where ArcFace has them."""
 
@@ -36,17 +46,7 @@ class ColourDetector:
 
     def detect(self, image: Image.Image) -> list[Face]:
         areas, _ = label((np.asarray(image) < 250).any(axis=2))
-        return [self._face(rows, columns) for rows, columns in find_objects(areas)]
-
-    @staticmethod
-    def _face(rows: slice, columns: slice) -> Face:
-        width, height = columns.stop - columns.start, rows.stop - rows.start
-        points = [
-            (columns.start + x / ARCFACE.size * width, rows.start + y / ARCFACE.size * height)
-            for x, y in ARCFACE.points
-        ]
-        box = (float(columns.start), float(rows.start), float(columns.stop), float(rows.stop))
-        return Face(box, (points[0], points[1], points[2], points[3], points[4]), 1.0)
+        return [face_at(rows, columns, 1.0) for rows, columns in find_objects(areas)]
 
 
 class ColourRecognizer:
