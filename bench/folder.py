@@ -34,7 +34,7 @@ from gnomon.datasets import dataset_hash, dataset_stamp, read_records
 from gnomon.errors import UserError
 from gnomon.files import last_change
 from gnomon.hashing import stable_hash
-from gnomon.jsonl import Model, Part, read_parts
+from gnomon.jsonl import Model, Part, read_parts, uncollected
 from gnomon.records import Candidate, Case, Status, Verdict
 from gnomon.runs import SAMPLES, RunFolder, read_manifest
 
@@ -180,7 +180,9 @@ class BenchRun:
                 f"expected a run of `gnomon bench generate` in {path}, found none; run it with --out {path}"
             )
         settings = read_json(path / GENERATE, GenerateFile)
-        cases = {case.id: case for case in read_records(path / CASES, Case, ours=True)}
+        with uncollected():
+            cases = {case.id: case for case in read_records(path / CASES, Case, ours=True)}
+            items = items_of(list(cases.values()), manifest.seed, settings.config.repeats)
         return cls(
             path=path,
             root=Path(settings.cases),
@@ -189,7 +191,7 @@ class BenchRun:
             dataset=manifest.inputs["dataset"],
             num_cases_of_dataset=settings.num_cases_of_dataset,
             cases=cases,
-            items=items_of(list(cases.values()), manifest.seed, settings.config.repeats),
+            items=items,
             scoring=read_scoring(path),
         )
 

@@ -133,7 +133,8 @@ class FolderGenerator:
     mapping: Path | None = None
     language: str | None = None
     _placement: Placement = field(init=False, repr=False)
-    _seen: dict[tuple[str, int], Path] = field(init=False, repr=False, default_factory=dict)
+    _root: str = field(init=False, repr=False)
+    _seen: dict[tuple[str, int], str] = field(init=False, repr=False, default_factory=dict)
 
     def __post_init__(self) -> None:
         try:
@@ -142,6 +143,7 @@ class FolderGenerator:
             is_folder = False
         if not is_folder:
             raise UserError(f"expected a folder of pictures at {self.folder}; check the path")
+        self._root = str(Path(self.folder).absolute())
         if self.language is not None:
             check_language(self.language)
         if self.pattern is not None and self.mapping is not None:
@@ -202,10 +204,10 @@ class FolderGenerator:
                     waiting[self._placement.name(case, seed)] = case.id
                 else:
                     self._seen[case.id, seed] = path
-        used = set(map(str, self._seen.values()))
-        unused = [Path(path) for path in _pictures_below(Path(self.folder)) if path not in used]
+        used = set(self._seen.values())
+        unused = [Path(path) for path in _pictures_below(self._root) if path not in used]
         if unused:
-            warnings.warn(unused_text(Path(self.folder), unused, waiting), stacklevel=2)
+            warnings.warn(unused_text(Path(self._root), unused, waiting), stacklevel=2)
 
     def refuse_changed(self, candidates: Iterable[Candidate], cases: Mapping[str, Case], run: Path) -> None:
         """Make sure that the folder still holds what was taken from it; what is gone since is no matter.
@@ -232,9 +234,9 @@ class FolderGenerator:
                     "for the new ones"
                 )
 
-    def _find(self, case: Case, seed: int) -> Path | None:
+    def _find(self, case: Case, seed: int) -> str | None:
         """Return the one file of a case, if there is one."""
-        found = self._placement.find(Path(self.folder), case, seed)
+        found = self._placement.find(self._root, case, seed)
         if len(found) > 1:
             raise UserError(
                 f"expected one picture of case {case.id!r} in {self.folder}, got {found[0]} and {found[1]}; remove one"
@@ -245,7 +247,7 @@ class FolderGenerator:
         """Say whether a picture is older than its copy, or is gone."""
         try:
             path = self._seen.get((case.id, candidate.seed)) or self._find(case, candidate.seed)
-            return path is None or last_change(path) < last_change(run / str(candidate.path))
+            return path is None or last_change(path) < last_change(f"{run}/{candidate.path}")
         except OSError:  # no copy any more; or a folder that may not be entered, as loading the picture says
             return False
 
@@ -259,11 +261,10 @@ class FolderGenerator:
             return Failure("unreadable_image", str(error))
 
 
-def _pictures_below(folder: Path) -> Iterator[str]:
+def _pictures_below(folder: str) -> Iterator[str]:
     """Yield the files that look like pictures, in order; hidden ones belong to the system."""
     for parent, folders, files in os.walk(folder):
         folders[:] = sorted(name for name in folders if not name.startswith("."))
-        beginning = str(Path(parent) / "_")[:-1]  # as paths are written: a path for each file takes longer to make
         for name in sorted(files):
             if name.lower().endswith(_PICTURES) and not name.startswith("."):
-                yield beginning + name
+                yield f"{parent}/{name}"

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping, Sequence, Set
 
 from bench.benchmarks import benchmark_of
 from bench.folder import BenchRun, needs_work
@@ -23,7 +23,7 @@ _Failure = tuple[Status, str | None]
 
 
 def open_questions(
-    run: BenchRun, judge: Judge, wanted: Sequence[Question], listed: set[str], known: Mapping[VerdictKey, Verdict]
+    run: BenchRun, judge: Judge, wanted: Sequence[Question], listed: Set[str], known: Mapping[VerdictKey, Verdict]
 ) -> list[Question]:
     """Return the questions to ask: all where one was never answered, else those whose failure may be mended.
 
@@ -42,7 +42,7 @@ def open_questions(
     return waiting
 
 
-def judge_batch(run: BenchRun, judge: Judge, wanted: Sequence[Question], listed: set[str]) -> list[Verdict]:
+def judge_batch(run: BenchRun, judge: Judge, wanted: Sequence[Question], listed: Set[str]) -> list[Verdict]:
     """Return a verdict for each wanted (candidate, metric), in their order.
 
     Args:
@@ -109,7 +109,7 @@ def _about(candidate: Candidate, verdict: Verdict) -> Verdict:
 
 
 def _without_judge(
-    run: BenchRun, judge: Judge, question: Question, listed: set[str], failure: _Failure | None
+    run: BenchRun, judge: Judge, question: Question, listed: Set[str], failure: _Failure | None
 ) -> Verdict | None:
     """Return the verdict that needs no judge; None where there is a picture to look at."""
     candidate, metric = question

@@ -10,7 +10,7 @@ from typing import Any
 
 from pydantic import Field, ValidationError
 
-from bench.placement import inside, nearest
+from bench.placement import inside, is_file, nearest
 from gnomon.errors import UserError
 from gnomon.jsonl import describe, iterate_lines, unique_keys
 from gnomon.records import Case, Record
@@ -94,10 +94,10 @@ class ByMapping:
             return path
         return f"for case {case.id!r}{_seed_text(seed if self.has_seeds else None)} in {self.file.name}"
 
-    def find(self, folder: Path, case: Case, seed: int) -> list[Path]:
+    def find(self, folder: str, case: Case, seed: int) -> list[str]:
         """Return the file that the mapping names, if it is there."""
         path = self._path(case, seed)
-        return [folder / path] if path is not None and (folder / path).is_file() else []
+        return [file] if path is not None and is_file(file := f"{folder}/{path}") else []
 
     def _path(self, case: Case, seed: int) -> str | None:
         return self._paths.get((case.id, seed if self.has_seeds else None))

@@ -32,7 +32,7 @@ def picture_failure(run: Path, candidate: Candidate, looked_at: int) -> Failure 
     made = candidate.sampling.get(CONTENT_HASH)
     with suppress(OSError):
         # Links are not followed, which takes longer than all else here. In the same tick of the clock it may be either.
-        if made is not None and last_change(run / candidate.path) < looked_at:
+        if made is not None and last_change(f"{run}/{candidate.path}") < looked_at:
             return None
     try:
         file = resolve(run, candidate.path)

@@ -52,8 +52,11 @@ class Placement(Protocol):
         """Return the path below the folder that is looked for, with the first of several endings, for people."""
         ...
 
-    def find(self, folder: Path, case: Case, seed: int) -> list[Path]:
-        """Return the files that are there: one, or none, or too many."""
+    def find(self, folder: str, case: Case, seed: int) -> list[str]:
+        """Return the files that are there: one, or none, or too many.
+
+        Plain text goes in and out: to make paths takes longer than to look for the files.
+        """
         ...
 
 
@@ -90,16 +93,16 @@ class ById:
         """Return the name of the file."""
         return file_stem(case.id) + ENDINGS[0]
 
-    def find(self, folder: Path, case: Case, seed: int) -> list[Path]:
+    def find(self, folder: str, case: Case, seed: int) -> list[str]:
         """Return the files of that name."""
-        return _with_endings(folder / file_stem(case.id))
+        return _with_endings(f"{folder}/{file_stem(case.id)}")
 
 
-def _with_endings(path: Path) -> list[Path]:
-    return [Path(file) for ending in ENDINGS if _is_file(file := f"{path}{ending}")]
+def _with_endings(path: str) -> list[str]:
+    return [file for ending in ENDINGS if is_file(file := path + ending)]
 
 
-def _is_file(path: str) -> bool:
+def is_file(path: str) -> bool:
     """Do as `Path.is_file` does, without the path, which takes longer to make."""
     try:
         return stat.S_ISREG(os.stat(path).st_mode)  # noqa: PTH116
@@ -165,18 +168,19 @@ class ByPattern:
         name = self._filled(case, seed)
         return name if _has_ending(name) else name + ENDINGS[0]
 
-    def find(self, folder: Path, case: Case, seed: int) -> list[Path]:
+    def find(self, folder: str, case: Case, seed: int) -> list[str]:
         """Return the files at that path."""
         name = self._filled(case, seed)
         if not any("*" in literal for literal, _, _ in self._parts):
-            path = folder / name
-            return [path] * path.is_file() if _has_ending(name) else _with_endings(path)
+            path = f"{folder}/{name}"
+            return [path] * is_file(path) if _has_ending(name) else _with_endings(path)
         asked = "".join(
             "*".join(map(glob.escape, literal.split("*"))) + glob.escape(self._value(case, seed, field, spec))
             for literal, field, spec in self._parts
         )
         endings = ("",) if _has_ending(name) else ENDINGS
-        return sorted(path for ending in endings for path in folder.glob(asked + ending) if path.is_file())
+        found = (path for ending in endings for path in Path(folder).glob(asked + ending))
+        return sorted(str(path) for path in found if path.is_file())
 
     def _filled(self, case: Case, seed: int) -> str:
         name = "".join(literal + self._value(case, seed, field, spec) for literal, field, spec in self._parts)

@@ -12,7 +12,8 @@ missing.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence, Set
+from contextlib import ExitStack
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -113,31 +114,31 @@ def generate(
     _check_numbers(1, repeats=repeats, batch_size=batch_size, limit=limit)
     _check_numbers(0, offset=offset, max_references=max_references)
     root, out = Path(cases_root), Path(out)
-    with uncollected():
-        everything = read_cases(root)
-        check_roles(everything, reference_roles)
-        cases = select(everything, tasks=tasks, sample_ids=sample_ids, offset=offset, limit=limit)
-        if isinstance(generator, FolderGenerator):
-            generator.inspect(everything, range(seed, seed + repeats))
-        config = RunConfig(
-            generator=name,
-            generator_class=_class_path(generator),
-            generator_fingerprint=getattr(generator, "fingerprint", None),
-            repeats=repeats,
-            limit=limit,
-            offset=offset,
-            tasks=_in_order(tasks),
-            sample_ids=_in_order(sample_ids),
-            max_references=max_references,
-            reference_roles=_in_order(reference_roles),
-            language=language_of(generator),
-        )
-        dataset, stamp = hash_once(root, out, cases=everything)
-    with open_run(out, config, seed, dataset) as folder:
+    with ExitStack() as held:
         with uncollected():
+            everything = read_cases(root)
+            check_roles(everything, reference_roles)
+            cases = select(everything, tasks=tasks, sample_ids=sample_ids, offset=offset, limit=limit)
+            if isinstance(generator, FolderGenerator):
+                generator.inspect(everything, range(seed, seed + repeats))
+            config = RunConfig(
+                generator=name,
+                generator_class=_class_path(generator),
+                generator_fingerprint=getattr(generator, "fingerprint", None),
+                repeats=repeats,
+                limit=limit,
+                offset=offset,
+                tasks=_in_order(tasks),
+                sample_ids=_in_order(sample_ids),
+                max_references=max_references,
+                reference_roles=_in_order(reference_roles),
+                language=language_of(generator),
+            )
+            dataset, stamp = hash_once(root, out, cases=everything)
+            folder = held.enter_context(open_run(out, config, seed, dataset))
             by_id = {case.id: _as_generators_see_it(case, config.reference_roles) for case in cases}
-        known = _known(folder, generator, by_id)
-        with folder.start("generate"):
+            known = _known(folder, generator, by_id)
+            held.enter_context(folder.start("generate"))
             settings = GenerateFile(
                 cases=str(root.resolve()),
                 stamp=stamp,
@@ -146,19 +147,17 @@ def generate(
                 config=config,
             )
             _write_settings(folder, settings, cases)
-            within, beyond = _by_references(list(by_id.values()), max_references)
-            _note_beyond(folder, config, [item for item in items_of(beyond, seed, repeats) if item not in known], by_id)
-            batches = _batches(items_of(within, seed, repeats), batch_size)
-            _make_missing(folder, root, generator, config, batches, by_id, known)
+            within = _without_beyond(folder, config, by_id, seed, known)
+            work = _work(folder.path, generator, _batches(items_of(within, seed, repeats), batch_size), known)
+        _make_missing(folder, root, generator, config, work, by_id, known)
     return BenchRun.read(out)
 
 
 def _known(folder: RunFolder, generator: Generator, cases: Mapping[str, Case]) -> dict[Item, Candidate]:
     """Return the candidates that are recorded, after a look at where they were taken from."""
-    with uncollected():
-        known = {(record.case_id, record.seed): record for record in folder.read(Candidate, CANDIDATES)}
-        if isinstance(generator, FolderGenerator):
-            generator.refuse_changed(known.values(), cases, folder.path)
+    known = {(record.case_id, record.seed): record for record in folder.read(Candidate, CANDIDATES)}
+    if isinstance(generator, FolderGenerator):
+        generator.refuse_changed(known.values(), cases, folder.path)
     return known
 
 
@@ -178,16 +177,32 @@ def _check_numbers(least: int, **numbers: int | None) -> None:
             raise ValueError(f"expected {name} >= {least}, got {value}")
 
 
-def _by_references(cases: Sequence[Case], most: int | None) -> tuple[list[Case], list[Case]]:
-    """Return the cases with at most so many references, and the others."""
-    within = [case for case in cases if most is None or len(case.references) <= most]
-    return within, [case for case in cases if most is not None and len(case.references) > most]
+def _without_beyond(
+    folder: RunFolder, config: RunConfig, by_id: Mapping[str, Case], seed: int, known: Mapping[Item, Candidate]
+) -> list[Case]:
+    """Return the cases with no more references than the generator takes, and record the others."""
+    most = config.max_references
+    within = [case for case in by_id.values() if most is None or len(case.references) <= most]
+    beyond = [case for case in by_id.values() if most is not None and len(case.references) > most]
+    for item in items_of(beyond, seed, config.repeats):
+        if item not in known:
+            folder.append(_beyond(config.generator, item, by_id[item[0]], most), CANDIDATES)
+    return within
 
 
-def _note_beyond(folder: RunFolder, config: RunConfig, items: Sequence[Item], by_id: Mapping[str, Case]) -> None:
-    """Record the items that have more references than the generator takes."""
-    for item in items:
-        folder.append(_beyond(config.generator, item, by_id[item[0]], config.max_references), CANDIDATES)
+def _work(
+    run: Path, generator: Generator, batches: Sequence[Sequence[Item]], known: Mapping[Item, Candidate]
+) -> list[tuple[Sequence[Item], Sequence[Item]]]:
+    """Return for each batch with work the items that the generator is asked for, and those of them that are missing."""
+    is_itemwise = getattr(generator, "is_itemwise", False)
+    lost = remove_lost(run, known)
+    work: list[tuple[Sequence[Item], Sequence[Item]]] = []
+    for batch in batches:
+        waiting = [item for item in batch if item in lost or needs_work(known.get(item))]
+        if waiting:
+            whole = not is_itemwise and any(item not in known or item in lost for item in batch)
+            work.append((batch if whole else waiting, waiting))
+    return work
 
 
 def _make_missing(
@@ -195,22 +210,17 @@ def _make_missing(
     root: Path,
     generator: Generator,
     config: RunConfig,
-    batches: Sequence[Sequence[Item]],
+    work: Sequence[tuple[Sequence[Item], Sequence[Item]]],
     by_id: Mapping[str, Case],
     known: Mapping[Item, Candidate],
 ) -> None:
     """Make the pictures that are missing, and record them, and failures where they are news."""
-    is_itemwise = getattr(generator, "is_itemwise", False)
-    lost = remove_lost(folder.path, known)
-    for batch in track(batches, f"generating with {config.generator}"):
-        waiting = [item for item in batch if item in lost or needs_work(known.get(item))]
-        if waiting:
-            whole = not is_itemwise and any(item not in known or item in lost for item in batch)
-            made = _outputs(root, generator, batch if whole else waiting, by_id)
-            for item in waiting:
-                candidate = _record(folder.path, config, item, made[item])
-                if candidate != known.get(item):
-                    folder.append(candidate, CANDIDATES)
+    for asked, waiting in track(work, f"generating with {config.generator}"):
+        made = _outputs(root, generator, asked, by_id)
+        for item in waiting:
+            candidate = _record(folder.path, config, item, made[item])
+            if candidate != known.get(item):
+                folder.append(candidate, CANDIDATES)
     note_look(folder.path)
 
 
@@ -291,11 +301,15 @@ def judge(run: str | Path, judge: Judge, *, batch_size: int = 8, trainer: Traine
     trainer = trainer or single_process_trainer()
     with uncollected():
         bench_run = _readable_run(run)
-        if trainer.is_global_zero and hash_once(bench_run.root, bench_run.path)[0] != bench_run.dataset:
+        everything = read_cases(bench_run.root)
+        dataset = hash_once(bench_run.root, bench_run.path, cases=everything)[0] if trainer.is_global_zero else None
+        if dataset not in (None, bench_run.dataset):
             raise UserError(f"{bench_run.root} changed since pictures of its cases were made; generate in a new folder")
+    # Of the whole dataset: what a case is asked must not hang on which others were selected.
+    listed = {metric for case in everything for metric in case.metrics}
     if not trainer.is_global_zero:
         # What exists is read before the ranks meet, hence before the first one writes.
-        _judge_batches(bench_run, judge, batch_size, trainer, None)
+        _judge_batches(bench_run, judge, listed, batch_size, trainer, None)
         return bench_run
     with bench_run.open() as folder:
         entry = JudgeFile(
@@ -310,7 +324,7 @@ def judge(run: str | Path, judge: Judge, *, batch_size: int = 8, trainer: Traine
         _refuse_other_judge(bench_run, entry)
         with folder.start(f"judge {judge.name}"):
             folder.write_json(judge_file(judge.name), entry)
-            _judge_batches(bench_run, judge, batch_size, trainer, folder.append)
+            _judge_batches(bench_run, judge, listed, batch_size, trainer, folder.append)
     return bench_run
 
 
@@ -326,14 +340,20 @@ def _readable_run(run: str | Path) -> BenchRun:
 
 
 def _judge_batches(
-    run: BenchRun, judge: Judge, batch_size: int, trainer: Trainer, record: Callable[[Verdict], None] | None
+    run: BenchRun,
+    judge: Judge,
+    listed: Set[str],
+    batch_size: int,
+    trainer: Trainer,
+    record: Callable[[Verdict], None] | None,
 ) -> None:
     """Ask what is open, and record verdicts that were missing and failures where they are news."""
     from bench.evaluators.judge import JudgeEvaluator, predict
 
     with uncollected():
         verdicts = [verdict for by_item in run.verdicts().values() for verdict in by_item.values()]
-        evaluator = JudgeEvaluator(run, judge, {key_of_verdict(verdict): verdict for verdict in verdicts}, record)
+        known = {key_of_verdict(verdict): verdict for verdict in verdicts}
+        evaluator = JudgeEvaluator(run, judge, listed, known, record)
         batches = _batches(run.candidates(), batch_size)
     predict(trainer, evaluator, batches)
 

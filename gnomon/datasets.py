@@ -10,7 +10,7 @@ import os
 import stat
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
-from itertools import accumulate, islice
+from itertools import accumulate
 from pathlib import Path, PurePosixPath
 from typing import Generic, TypeVar
 
@@ -121,17 +121,16 @@ def resolve(root: str | Path, relative: str) -> Path:
         UserError: for an absolute path, one with `..` or backslashes, or a link that points outside.
     """
     way_out = "use a path below the dataset folder, with forward slashes"
-    parts = PurePosixPath(relative).parts
+    parts = [part for part in relative.split("/") if part not in ("", ".")]
+    if relative.startswith("/") or ".." in parts:
+        raise UserError(f"the path {relative!r} leaves the dataset folder; {way_out}")
     if not parts or "\0" in relative or "\\" in relative:
         raise UserError(f"expected a relative path of a picture, got {relative!r}; {way_out}")
-    if parts[0].startswith("/") or ".." in parts:
-        raise UserError(f"the path {relative!r} leaves the dataset folder; {way_out}")
-    start = Path(root).absolute()
     try:
         # Most paths hold no link, and to follow the whole path to the dataset costs more than all else about a picture.
-        steps = islice(accumulate(parts, os.path.join, initial=str(start)), 1, None)
-        if not any(map(_is_link, steps)):
-            return start.joinpath(*parts)
+        steps = list(accumulate(parts, "{}/{}".format, initial=str(Path(root).absolute()).rstrip("/")))
+        if not any(map(_is_link, steps[1:])):
+            return Path(steps[-1])
         base = Path(root).resolve()
         target = (base / relative).resolve()
     except (OSError, RuntimeError) as error:  # a loop of links is a RuntimeError before Python 3.13

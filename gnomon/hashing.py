@@ -47,7 +47,7 @@ def to_plain(value: object, key: str = "") -> object:
     if isinstance(value, Path):
         return value.as_posix()
     if isinstance(value, BaseModel):
-        return to_plain(dict(value), key)
+        return {name: item if type(item) in _PLAIN else to_plain(item, _dotted(key, name)) for name, item in value}
     if dataclasses.is_dataclass(value) and not isinstance(value, type):
         return to_plain({field.name: getattr(value, field.name) for field in dataclasses.fields(value)}, key)
     if isinstance(value, Mapping):

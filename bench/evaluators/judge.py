@@ -12,7 +12,7 @@ while the verdicts of earlier ones are awaited and written, see :func:`rm.ahead.
 from __future__ import annotations
 
 import gc
-from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
+from collections.abc import Callable, Generator, Iterator, Mapping, Sequence, Set
 from itertools import islice
 from statistics import fmean
 
@@ -23,7 +23,6 @@ from torch.utils.data import DataLoader, IterableDataset
 
 from bench.folder import BenchRun, needs_work
 from bench.judging import Question, VerdictKey, judge_batch, key_of_verdict, open_questions
-from gnomon.datasets import read_cases
 from gnomon.jsonl import to_line
 from gnomon.progress import track
 from gnomon.ranks import failing_together, gather_texts
@@ -32,7 +31,7 @@ from gnomon.training import interruptible
 from rm.ahead import ask_ahead
 from rm.judge import Judge, asked_about
 
-_CALLS_AT_ONCE = 16
+_CALLS_AT_ONCE = 8
 """So many calls of a judge keep what it can take in flight; more of them cost time for passing work around."""
 _SELDOM = 50_000
 """New objects after which the interpreter looks for cycles while a judge is asked ahead."""
@@ -44,6 +43,7 @@ class JudgeEvaluator(LightningModule):
     Args:
         run: the run whose candidates are judged.
         judge: this rank's copy.
+        listed: the metrics that any case of the dataset lists.
         known: the verdicts that exist.
         record: writes one on the first rank; None on the others.
     """
@@ -52,13 +52,12 @@ class JudgeEvaluator(LightningModule):
         self,
         run: BenchRun,
         judge: Judge,
+        listed: Set[str],
         known: Mapping[VerdictKey, Verdict],
         record: Callable[[Verdict], None] | None,
     ) -> None:
         super().__init__()
-        self.run, self.judge, self.known, self.record = run, judge, known, record
-        # Of the whole dataset: what a case is asked must not hang on which others were selected.
-        self.listed = {metric for case in read_cases(run.root) for metric in case.metrics}
+        self.run, self.judge, self.listed, self.known, self.record = run, judge, listed, known, record
         self.thresholds = gc.get_threshold()
         self.ahead: Generator[list[Verdict], None, None] | None = None
         self.together = 1

@@ -92,14 +92,15 @@ def verify_folder(cases_root: Path, images: Path, out: Path | None = None) -> Ve
         raise UserError(f"expected puzzles that `gnomon data build avr` made in {cases_root}, none of its cases is one")
     verified = []
     for case in track(puzzles, "verifying"):
-        outcome = _outcome(cases_root, case, ById().find(images, case, 0))
+        outcome = _outcome(cases_root, case, ById().find(str(images), case, 0))
         verified.append(Verified(id=case.id, value=outcome.value, reason=outcome.reason))
     if out is not None:
         write_records(out, verified)
     return Verification(verified, [case.task for case in puzzles], len(cases) - len(puzzles))
 
 
-def _outcome(root: Path, case: Case, files: Sequence[Path]) -> Outcome:
+def _outcome(root: Path, case: Case, names: Sequence[str]) -> Outcome:
+    files = [Path(name) for name in names]
     if len(files) != 1:
         found = ", ".join(file.name for file in files)
         name = ById().name(case, 0)

@@ -133,10 +133,15 @@ def compose(
 def _joined(parts: Sequence[str | Image.Image]) -> tuple[str | Image.Image, ...]:
     """Put neighbouring texts together."""
     result: list[str | Image.Image] = []
-    for part in parts:
-        if isinstance(part, str) and result and isinstance(result[-1], str):
-            result[-1] += part
-        elif part != "":
+    texts: list[str] = []
+    for part in (*parts, None):
+        if isinstance(part, str):
+            texts.append(part)
+            continue
+        if any(texts):
+            result.append("".join(texts))
+            texts = []
+        if part is not None:
             result.append(part)
     return tuple(result)
 

@@ -75,8 +75,8 @@ def test_a_picture_that_was_overwritten_is_refused_and_one_that_is_gone_is_not(
     generator, cases = FolderGenerator(outputs), {case_id: case(case_id) for case_id in "abcd"}
     opened: list[str] = []
 
-    def watched(path: Path) -> Image.Image:
-        opened.append(path.name)
+    def watched(path: str) -> Image.Image:
+        opened.append(Path(path).name)
         return load_image(path)
 
     monkeypatch.setattr(bench.generators, "load_image", watched)

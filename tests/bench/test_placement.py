@@ -37,30 +37,30 @@ def test_places_are_filled_from_case_seed_and_meta() -> None:
 def test_the_layout_of_edit_compass_has_a_name(tmp_path: Path) -> None:
     touch(tmp_path, "Part1/ADD/12.jpg", "Part5/Virtual_Try_On/12.png", "ADD/12.png", "Part1/x/ADD/12.png")
     placement = ByPattern("edit-compass")
-    found = placement.find(tmp_path, case("Part1/ADD/12", cell="ADD", save_id="12"), 0)
-    assert found == [tmp_path / "Part1/ADD/12.jpg"]
-    assert placement.find(tmp_path, case("Part5/x", cell="Virtual_Try_On", save_id=12), 0) == [
-        tmp_path / "Part5/Virtual_Try_On/12.png"
+    found = placement.find(str(tmp_path), case("Part1/ADD/12", cell="ADD", save_id="12"), 0)
+    assert found == [f"{tmp_path}/Part1/ADD/12.jpg"]
+    assert placement.find(str(tmp_path), case("Part5/x", cell="Virtual_Try_On", save_id=12), 0) == [
+        f"{tmp_path}/Part5/Virtual_Try_On/12.png"
     ]
-    assert placement.find(tmp_path, case("y", cell="ADD", save_id="1"), 0) == []
+    assert placement.find(str(tmp_path), case("y", cell="ADD", save_id="1"), 0) == []
     touch(tmp_path, "Part2/ADD/12.png")
-    assert len(placement.find(tmp_path, case("z", cell="ADD", save_id="12"), 0)) == 2
+    assert len(placement.find(str(tmp_path), case("z", cell="ADD", save_id="12"), 0)) == 2
 
 
 def test_what_a_case_says_is_never_a_wildcard(tmp_path: Path) -> None:
     touch(tmp_path, "a/xy.png", "a/[x]y.png")
-    assert ByPattern("*/{case_id}").find(tmp_path, case("*"), 0) == []
-    assert ByPattern("*/{case_id}").find(tmp_path, case("[x]y"), 0) == [tmp_path / "a/[x]y.png"]
-    assert ByPattern("*/[x]{case_id}").find(tmp_path, case("y"), 0) == [tmp_path / "a/[x]y.png"]
+    assert ByPattern("*/{case_id}").find(str(tmp_path), case("*"), 0) == []
+    assert ByPattern("*/{case_id}").find(str(tmp_path), case("[x]y"), 0) == [f"{tmp_path}/a/[x]y.png"]
+    assert ByPattern("*/[x]{case_id}").find(str(tmp_path), case("y"), 0) == [f"{tmp_path}/a/[x]y.png"]
 
 
 @pytest.mark.parametrize("ending", [".png", ".jpg", ".jpeg", ".webp"])
 def test_any_of_the_usual_endings_will_do_where_none_is_given(tmp_path: Path, ending: str) -> None:
     touch(tmp_path, f"x{ending}", "y.txt")
-    assert ById().find(tmp_path, case("x"), 0) == [tmp_path / f"x{ending}"]
-    assert ByPattern("{case_id}").find(tmp_path, case("x"), 0) == [tmp_path / f"x{ending}"]
-    assert ByPattern("{case_id}.png").find(tmp_path, case("x"), 0) == [tmp_path / "x.png"] * (ending == ".png")
-    assert ById().find(tmp_path, case("y"), 0) == []
+    assert ById().find(str(tmp_path), case("x"), 0) == [f"{tmp_path}/x{ending}"]
+    assert ByPattern("{case_id}").find(str(tmp_path), case("x"), 0) == [f"{tmp_path}/x{ending}"]
+    assert ByPattern("{case_id}.png").find(str(tmp_path), case("x"), 0) == [f"{tmp_path}/x.png"] * (ending == ".png")
+    assert ById().find(str(tmp_path), case("y"), 0) == []
 
 
 @pytest.mark.parametrize(
