@@ -135,12 +135,26 @@ class JudgeResult(_Result):
     prompt_hashes: dict[str, list[str]] = Field(default_factory=dict)
 
 
+class SubjectResults(_Result):
+    """What came of the subjects of pictures that were painted one subject after the other.
+
+    All cells count subjects: the shares that were given up and that took more than one try, and the mean seconds of
+    those that had a place. `problems` says how often a subject was given up for what reason.
+    """
+
+    given_up: Cell
+    tried_again: Cell
+    seconds: Cell
+    problems: dict[str, int]
+
+
 class Results(_Result):
     """`results.json`: one generator on one dataset, by every judge that was run.
 
     `num_cases` of the dataset's `num_cases_of_dataset` were selected; None where a run is older than that number.
     `candidates` counts items by the status of their candidate, those not generated yet as "pending". `version` is that
-    of the code that computed it. Everything else that computes scores of the run goes by `scoring` as well.
+    of the code that computed it. Everything else that computes scores of the run goes by `scoring` as well. `subjects`
+    has, by number of people and for "all", what came of subjects that were painted one after the other.
     """
 
     schema_version: int = 4
@@ -155,6 +169,7 @@ class Results(_Result):
     candidates: dict[str, int]
     judges: dict[str, JudgeResult]
     scoring: Scoring = Scoring()
+    subjects: dict[str, SubjectResults] = Field(default_factory=dict)
 
     @property
     def coverage(self) -> str:

@@ -27,11 +27,17 @@ def slice_cells(verdicts: Mapping[Item, Verdict], cases: Mapping[str, Case]) -> 
             found[kind, group].append((case_id, score))
     cells: dict[str, dict[str, Cell]] = {}
     for kind, group in sorted(found):
-        cells.setdefault(kind, {})[group] = _cell(found[kind, group], stable_seed("slice", kind, group))
+        cells.setdefault(kind, {})[group] = part_cell(found[kind, group], stable_seed("slice", kind, group))
     return cells
 
 
-def _cell(parts: Sequence[tuple[str, Score]], seed: int) -> Cell:
+def part_cell(parts: Sequence[tuple[str, Score]], seed: int) -> Cell:
+    """Return the mean over parts of pictures, each a case id and a score, and what became of those without one.
+
+    Args:
+        parts: at least one.
+        seed: of the resamples of cases.
+    """
     statuses = Counter[str](score.status for _, score in parts)
     known = [(case_id, score.value) for case_id, score in parts if score.value is not None]
     values, clusters = [value for _, value in known], [case_id for case_id, _ in known]

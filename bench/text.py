@@ -25,7 +25,18 @@ def results_text(results: Results) -> str:
             texts = (*macros, *missing_texts(cell), *repeats_texts(cell))
             notes += [f"{name}, {metric}: {text}" for text in texts]
     by_axis = [] if axes is None else axis_table(results, axes.axis_groups)
+    notes += subjects_texts(results)
     return "\n".join([aligned(rows), *final_tables(results), *by_axis, *notes])
+
+
+def subjects_texts(results: Results) -> list[str]:
+    """Return a text for each number of people of pictures that were painted one subject after the other."""
+    return [
+        f"subjects of {people if people == 'all' else f'{people} people'}: given up {_value(found.given_up)} of "
+        f"{found.given_up.n_scored}, tried again {_value(found.tried_again)}, "
+        f"seconds a subject {_value(found.seconds)} (n = {found.seconds.n_scored})"
+        for people, found in results.subjects.items()
+    ]
 
 
 def axis_benchmark(results: Results) -> Benchmark | None:

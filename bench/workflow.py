@@ -22,6 +22,7 @@ from PIL import Image
 
 from bench.aggregation import metric_difference, metric_results
 from bench.benchmarks import Scoring, benchmark_of, no_slices
+from bench.cogcanvas.subjects import subject_results
 from bench.comparable import refuse_other_numbers
 from bench.folder import (
     CANDIDATES,
@@ -404,6 +405,7 @@ def _results(run: BenchRun) -> Results:
     has_slices = any(benchmark_of(case).slices is not no_slices for case in run.cases.values())
     whole = run.verdicts() if has_slices else {}
     verdicts: Verdicts = whole if has_slices else run.short_verdicts()
+    candidates = run.candidates()
     return Results(
         generator=run.config.generator,
         benchmarks=sorted({case.benchmark for case in run.cases.values()}),
@@ -412,9 +414,10 @@ def _results(run: BenchRun) -> Results:
         repeats=run.config.repeats,
         num_cases=len(run.cases),
         num_cases_of_dataset=run.num_cases_of_dataset,
-        candidates=count_candidates(run.items, run.candidates()),
+        candidates=count_candidates(run.items, candidates),
         judges={entry.name: _judge_result(run, verdicts, whole, entry) for entry in run.judges()},
         scoring=run.scoring,
+        subjects=subject_results(candidates, run.cases),
     )
 
 

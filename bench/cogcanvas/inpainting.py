@@ -23,6 +23,7 @@ from scipy.ndimage import binary_dilation
 from bench.cogcanvas.anonymous import anonymized, mentioned
 from bench.cogcanvas.cases import BACKGROUND, FAILED_REFERENCES, IDENTITY, ITEMS
 from bench.cogcanvas.places import followed_places, given_places, is_found
+from bench.cogcanvas.subjects import SUBJECTS, PaintedSubject
 from bench.generators import Failure, Made, check_language, instruction_in
 from gnomon.errors import UserError
 from gnomon.hashing import file_hash, stable_hash
@@ -41,7 +42,8 @@ TRIES = 2
 SMALLEST = 32
 """Pixels of a reference's shorter side, below which there is nothing to see for a model that works on patches of 16."""
 
-SUBJECTS = (IDENTITY, *ITEMS)
+PAINTED = (IDENTITY, *ITEMS)
+"""The roles of references that are painted into the scene."""
 
 
 @dataclass
@@ -57,13 +59,13 @@ class _Subject:
     problem: str | None = "it has no place in the layout"
 
     def as_json(self) -> dict[str, Any]:
-        return {
-            "reference": self.reference.path,
-            "name": self.reference.name,
-            "tries": self.tries,
-            "seconds": round(self.seconds, 3),
-            "problem": self.problem,
-        }
+        return PaintedSubject(
+            reference=self.reference.path,
+            name=self.reference.name,
+            tries=self.tries,
+            seconds=round(self.seconds, 3),
+            problem=self.problem,
+        ).model_dump()
 
 
 @dataclass
@@ -181,7 +183,7 @@ class SequentialInpaintingGenerator:
         failed = [subject.reference.path for subject in scene.subjects if subject.problem is not None]
         told = [subject.as_json() for subject in scene.subjects]
         layout = {"tries": scene.tries, "seconds": round(seconds, 3)}
-        return Made(scene.picture, {FAILED_REFERENCES: failed, "layout": layout, "subjects": told})
+        return Made(scene.picture, {FAILED_REFERENCES: failed, "layout": layout, SUBJECTS: told})
 
     def _laid_out(self, case: Case, references: Sequence[Image.Image], seed: int) -> _Scene:
         """Return the scene with most places of two at most, the second of which is only made for want of some."""
@@ -211,7 +213,7 @@ class SequentialInpaintingGenerator:
         subjects = [
             _Subject(reference, picture, self.face if reference.role == IDENTITY else reference.name or reference.role)
             for reference, picture in given
-            if reference.role in SUBJECTS
+            if reference.role in PAINTED
         ]
         places = {name: place for place, name in enumerate(order)}
         people = [subject for subject in subjects if subject.reference.role == IDENTITY]

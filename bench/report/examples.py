@@ -40,6 +40,11 @@ class JudgedRun:
     scores: Mapping[str, Scores]
     candidates: Mapping[str, list[Candidate]] = field(default_factory=dict)
 
+    @property
+    def seeing(self) -> list[JudgeFile]:
+        """The judges that look at pictures; what the others say is no matter of any one picture."""
+        return [judge for judge in self.judges if judge.looks]
+
     @classmethod
     def read(cls, run: BenchRun, label: str = "") -> JudgedRun:
         """Read the verdicts and candidates of a run; the label is the generator's name where none is given."""
@@ -51,8 +56,8 @@ class JudgedRun:
         return cls(run, label or run.config.generator, judges, verdicts, scores, candidates)
 
     def column(self, judge: str, metric: str) -> str:
-        """Return what a metric is called beside a picture: with its judge where several have it."""
-        having = [other for other in self.judges if metric in (*other.metrics, *self.scores.get(other.name, ()))]
+        """Return what a metric is called beside a picture: with its judge where several that look have it."""
+        having = [other for other in self.seeing if metric in (*other.metrics, *self.scores.get(other.name, ()))]
         return metric if len(having) < 2 else f"{judge} {metric}"
 
     def verdicts_of(self, judge: JudgeFile) -> dict[str, list[Verdict]]:
@@ -133,10 +138,10 @@ def gallery_rows(
 
 
 def checklist_tables(judged: JudgedRun, case: Case, candidate: Candidate) -> list[Table]:
-    """Return what each judge of questions said about a candidate."""
+    """Return what each judge of questions that looks said about a candidate."""
     item = candidate.case_id, candidate.seed
     tables = []
-    for judge in judged.judges:
+    for judge in judged.seeing:
         if judge.asks_questions and case.questions:
             found = {question.id: judged.answer(judge, item, question.id) for question in case.questions}
             given = {name: verdict for name, verdict in found.items() if verdict is not None}
@@ -151,22 +156,22 @@ def instruction(case: Case) -> str:
 
 
 def scores_of_candidate(judged: JudgedRun, candidate: Candidate) -> dict[str, float | str | None]:
-    """Return scores by the name of :meth:`JudgedRun.column`, or the status where there is none."""
+    """Return scores of judges that look by the name of :meth:`JudgedRun.column`, or the status where there is none."""
     item = candidate.case_id, candidate.seed
     found: dict[str, float | str | None] = {}
-    for judge, metrics in judged.scores.items():
-        for metric, by_item in metrics.items():
+    for judge in judged.seeing:
+        for metric, by_item in judged.scores[judge.name].items():
             if item in by_item and by_item[item].status != "not_applicable":
                 score = by_item[item]
-                found[judged.column(judge, metric)] = score.status if score.value is None else score.value
+                found[judged.column(judge.name, metric)] = score.status if score.value is None else score.value
     return found
 
 
 def rationales_of_candidate(judged: JudgedRun, candidate: Candidate) -> dict[str, str]:
-    """Return what the judges wrote by the name of :meth:`JudgedRun.column`, cut to a bounded length."""
+    """Return what judges that look wrote by the name of :meth:`JudgedRun.column`, cut to a bounded length."""
     item = candidate.case_id, candidate.seed
     found = {}
-    for judge in judged.judges:
+    for judge in judged.seeing:
         for metric in judge.metrics:
             verdict = judged.verdicts.get((judge.fingerprint, metric), {}).get(item)
             if verdict is not None and verdict.rationale and verdict.status != "not_applicable":

@@ -24,6 +24,7 @@ from bench.report.formatting import number
 from bench.report.languages import GAP, caption_of, gap_tables, language_pairs, languages_of
 from bench.report.orders import order_tables
 from bench.report.plots import MAX_SERIES, Bar, plot_grouped_bars
+from bench.report.subjects import add_subjects
 from bench.results import Cell, JudgeResult, MetricResult, Results, mean_by_case
 from bench.scores import headline_metric
 from bench.workflow import summarize
@@ -98,6 +99,7 @@ def leaderboard_page(
     known = {metric for result in results for judge in result.judges.values() for metric in judge.metrics}
     _refuse_unknown(metrics or (), known)
     add_axes(report, list(zip(judged, results, strict=True)), display.benchmark)
+    add_subjects(report, [(one.label, result) for one, result in zip(judged, results, strict=True)])
     for name in names:
         rows = [
             _Row(
@@ -164,7 +166,7 @@ def _add_judge(
     if rows[0].judge.asks_questions:
         _add_questions(report, name, ordered, display)
     _add_gap(report, name, ordered, shown)
-    if num_examples:
+    if num_examples and rows[0].judge.looks:  # a control's best and worst cases show nothing
         _add_examples(report, name, ordered, headline, num_examples)
 
 

@@ -28,6 +28,7 @@ from bench.report.examples import JudgedRun, best_and_worst, evenly_spread, gall
 from bench.report.failed_questions import failed_question_tables
 from bench.report.formatting import NOTHING, interval, number
 from bench.report.plots import Bar, plot_bars
+from bench.report.subjects import add_subjects
 from bench.results import Difference, JudgeResult, MetricDifference, Results, RunComparison, mean_by_case
 from bench.scores import headline_metric
 from bench.workflow import summarize
@@ -71,6 +72,7 @@ def run_page(run: BenchRun, results: Results, *, num_examples: int = 12) -> Repo
     )
     judged = display.run(JudgedRun.read(run))
     add_axes(report, [(judged, results)], display.benchmark)
+    add_subjects(report, [(judged.label, results)])
     for judge in judged.judges:
         _add_judge(report, judged.label, judge, results.judges[judge.name], display.benchmark)
         if judge.asks_questions:
@@ -149,7 +151,7 @@ def _add_examples(report: Report, judged: JudgedRun, num_examples: int) -> None:
     for judge in judged.judges:
         metric = headline_metric(judge, list(judged.scores[judge.name]))
         means = mean_by_case(judged.scores[judge.name][metric]) if metric is not None else {}
-        if not means:
+        if not means or not judge.looks:  # a control's best and worst cases show nothing
             continue
         shown = True
         report.add_section(f"Best and worst by {judge.name}", f"By {metric}, the mean over a case's candidates.")

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 from hypothesis import given
 from hypothesis import strategies as st
 
-from bench.folder import JudgeFile
-from bench.report.examples import best_and_worst, evenly_spread
+from bench.benchmarks import Score
+from bench.folder import BenchRun, JudgeFile, RunConfig
+from bench.report.examples import JudgedRun, best_and_worst, checklist_tables, evenly_spread, scores_of_candidate
 from bench.scores import headline_metric
+from gnomon.records import Candidate, Case, Question, Text, Verdict
 
 MEANS = {"b": 1.0, "a": 1.0, "d": 0.25, "c": 0.25, "e": 0.5}
 
@@ -38,3 +42,30 @@ def test_the_headline_is_overall_then_the_first_derived_then_the_first() -> None
     assert headline_metric(judge, ["following", "quality", "mean", "awareness"]) == "mean"
     assert headline_metric(judge, ["following", "quality"]) == "following"
     assert headline_metric(judge, []) is None
+
+
+def test_what_a_judge_says_that_does_not_look_stands_beside_no_picture(tmp_path: Path) -> None:
+    case = Case(
+        id="c",
+        benchmark="b",
+        task="t",
+        instruction=Text(en="x"),
+        questions=[Question(id="q", text=Text(en="q"), dimension="attribute")],
+    )
+    config = RunConfig(generator="g", generator_class="g", generator_fingerprint=None, repeats=1, limit=None)
+    run = BenchRun(tmp_path, tmp_path, config, 0, "d", 1, {"c": case}, [("c", 0)])
+    judges = [
+        JudgeFile(name=name, judge_class="j", fingerprint=name, metrics=[], asks_questions=True, looks=name == "seeing")
+        for name in ("seeing", "blind")
+    ]
+    verdicts = {
+        (judge.name, "q"): {
+            ("c", 0): Verdict(case_id="c", generator="g", metric="q", value=1.0, rationale="why", judge=judge.name)
+        }
+        for judge in judges
+    }
+    scores = {judge.name: {"share": {("c", 0): Score(1.0)}} for judge in judges}
+    judged = JudgedRun(run, "g", judges, verdicts, scores)
+    candidate = Candidate(case_id="c", generator="g", seed=0, path="p.png")
+    assert scores_of_candidate(judged, candidate) == {"share": 1.0}
+    assert ["seeing" in str(table.caption) for table in checklist_tables(judged, case, candidate)] == [True]
