@@ -10,6 +10,8 @@ Resolver = Callable[[str, int], Awaitable[Sequence[str]]]
 """Host and port to addresses."""
 
 _NAT64 = ipaddress.IPv6Network("64:ff9b::/96")
+_UNICAST = ipaddress.IPv6Network("2000::/3")
+"""What is given out to the public internet so far; Python takes more for global, such as IPv4 addresses in old forms."""
 
 
 async def resolve(host: str, port: int) -> list[str]:
@@ -28,11 +30,14 @@ async def resolve(host: str, port: int) -> list[str]:
 def is_public(address: str) -> bool:
     """Tell whether an address belongs to the public internet: not private, loopback, link-local, shared or reserved.
 
-    An IPv6 address that stands for an IPv4 one is judged by that.
+    IPv6 has to be of the part that is given out, or a public IPv4 address by the common translator (64:ff9b::/96). One
+    that carries an IPv4 address is judged by that, too.
     """
     try:
         parsed: Address = ipaddress.ip_address(address.partition("%")[0])
     except ValueError:
+        return False
+    if isinstance(parsed, ipaddress.IPv6Address) and parsed not in _UNICAST and parsed not in _NAT64:
         return False
     return all(one.is_global and not one.is_multicast for one in (parsed, *_inside(parsed)))
 
@@ -41,7 +46,7 @@ def _inside(address: Address) -> list[Address]:
     """Return the IPv4 addresses that an IPv6 one carries."""
     if isinstance(address, ipaddress.IPv4Address):
         return []
-    found: list[Address] = [one for one in (address.ipv4_mapped, address.sixtofour) if one is not None]
+    found: list[Address] = [] if address.sixtofour is None else [address.sixtofour]
     if address.teredo is not None:
         found += list(address.teredo)
     if address in _NAT64:
