@@ -10,6 +10,7 @@ import io
 from collections import OrderedDict
 from collections.abc import Callable
 from pathlib import Path
+from tokenize import TokenError
 from typing import Any
 
 import numpy as np
@@ -21,6 +22,8 @@ from gnomon.hashing import stable_hash
 Features = NDArray[Any]
 
 MAX_BYTES = 256 * 2**20
+BROKEN = (OSError, ValueError, EOFError, SyntaxError, TokenError, MemoryError)
+"""What numpy raises for a file that is none of its own, by where the file is broken."""
 
 
 class ReferenceCache:
@@ -75,8 +78,9 @@ class ReferenceCache:
         if self.folder is None:
             return None
         try:
-            found: Features = np.load(self._path(self.folder, key), allow_pickle=False)
-        except (OSError, ValueError, EOFError):
+            with self._path(self.folder, key).open("rb") as stream:
+                found: Features = np.lib.format.read_array(stream, allow_pickle=False)
+        except BROKEN:
             return None
         return found
 

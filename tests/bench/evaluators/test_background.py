@@ -148,6 +148,16 @@ def test_references_are_looked_at_once_and_masked_once_for_the_same_words(
         assert (embedder.num_pictures, segmenter.num_pictures) == (4 + num_cells, 4 + num_masked)
 
 
+def test_a_corrupt_mask_is_made_anew(tmp_path: Path) -> None:
+    asked = request(tmp_path, METRIC, quarters("red", "black", "blue", "lime"), PLACE)
+    whole = judge(cache=tmp_path / "cache").judge([asked])[0]
+    for file in (tmp_path / "cache").rglob("*.npy"):
+        content = file.read_bytes()
+        file.write_bytes(content.replace(b"(40, 40)", b"(40, 4 0") if b"(40, 40)" in content else content[:-7])
+    again = judge(cache=tmp_path / "cache").judge([asked])[0]
+    assert (again.status, again.value, again.raw) == ("ok", whole.value, whole.raw)
+
+
 def test_settings_are_checked_and_part_of_the_fingerprint() -> None:
     with pytest.raises(ValueError, match="max_foreground"):
         judge(max_foreground=1.0)

@@ -37,7 +37,22 @@ def test_another_cache_on_the_folder_finds_the_same_array(tmp_path: Path, array:
     assert (first.num_computed, second.num_computed) == (1, 0)
 
 
-@pytest.mark.parametrize("content", [b"", b"half of a", b"\x93NUMPY\x01\x00v\x00{'descr': '<f4'"])
+def npy(header: str) -> bytes:
+    """A file of an array by its header, without any content."""
+    padded = header.ljust(117) + "\n"
+    return b"\x93NUMPY\x01\x00" + len(padded).to_bytes(2, "little") + padded.encode()
+
+
+@pytest.mark.parametrize(
+    "content",
+    [
+        *(b"", b"half of a", b"\x93NUMPY\x01\x00v\x00{'descr': '<f4'"),
+        npy("{'descr': '<f4', 'fortran_order': False, 'shape': (4,)"),  # a bracket lost
+        npy("{'descr': '<f4', 'fortran_order': False, 'shape': (4 4,), }"),
+        npy("{'descr': '<f4', 'fortran_order': False, 'shape': (400000000000000,), }"),
+        *(b"PK\x03\x04" + b"x" * 40, b"PK\x05\x06" + bytes(18)),  # archives, which numpy.load looks into
+    ],
+)
 def test_a_broken_file_is_replaced(tmp_path: Path, content: bytes) -> None:
     ReferenceCache(tmp_path).get("a", "p", lambda: np.ones(4))
     (file,) = tmp_path.rglob("*.npy")
