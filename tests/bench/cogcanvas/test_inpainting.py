@@ -35,15 +35,18 @@ class Halves:
     Attributes:
         pictures: how many were looked at.
         blind_from: the look from which nothing is found any more.
+        seen: the pixels of each picture.
     """
 
     name = fingerprint = "halves"
 
     def __init__(self, count: int, blind_from: int = 10**9) -> None:
         self.count, self.blind_from, self.pictures = count, blind_from, 0
+        self.seen: list[bytes] = []
 
     def instances(self, image: Image.Image, concepts: Sequence[str]) -> list[list[Mask]]:
         self.pictures += 1
+        self.seen.append(image.tobytes())
         if self.pictures > self.blind_from:
             return [[] for _ in concepts]
         return [self._faces() if concept == "face" else [self._thing()] for concept in concepts]
@@ -59,6 +62,14 @@ class Halves:
 def _upper() -> Mask:
     rows: Mask = np.tile((np.arange(30) < 15)[:, None], (1, 60))
     return rows
+
+
+class Drifting(Halves):
+    """Finds two faces that are six columns further to the right with each look."""
+
+    def _faces(self) -> list[Mask]:
+        drift, columns = 6 * (self.pictures - 1), np.arange(60)
+        return [np.tile((columns >= left + drift) & (columns < left + drift + 15), (30, 1)) for left in (0, 25)]
 
 
 @pytest.fixture(scope="module")
@@ -133,6 +144,38 @@ def test_a_subject_that_is_not_found_after_two_passes_leaves_the_picture_as_it_w
     renamed = empty.model_copy(update={"instruction": Text(en="person A and person B with a hat")})
     layout = made(generator.generate([renamed], [pictures[-1:]], [3])[0])
     assert nothing.picture.tobytes() == layout.picture.tobytes()
+
+
+def test_a_second_try_is_made_with_the_next_seed(generator: SequentialInpaintingGenerator) -> None:
+    case, pictures = scene(2)
+    people = case.model_copy(update={"references": case.references[:2]})
+    looks = []
+    for seed in (3, 4):
+        generator.segmenter = segmenter = Halves(1, blind_from=2)  # a place is missing, and what is painted is not seen
+        generator.generate([people], [pictures[:2]], [seed])
+        looks.append(segmenter.seen)
+    layout, next_layout, painted, painted_again = looks[0]
+    assert layout != next_layout == looks[1][0]
+    assert len({layout, painted, painted_again}) == 3
+
+
+def test_the_layout_is_made_over_the_given_place_and_nobody_is_in_it(generator: SequentialInpaintingGenerator) -> None:
+    case, pictures = scene(2)
+    first: list[bytes] = []
+    for place in (0, 2, 3):  # Ann, the hat and the place by another picture
+        generator.segmenter = segmenter = Halves(2)
+        others = [*pictures[:place], Image.new("RGB", (80, 72), "white"), *pictures[place + 1 :]]
+        generator.generate([case], [others], [3])
+        first.append(segmenter.seen[0])
+    assert first[0] == first[1] != first[2]
+
+
+def test_where_the_others_are_is_seen_anew_after_each_pass(generator: SequentialInpaintingGenerator) -> None:
+    """Each face overlaps where it was one look ago by .43, and where it was two looks ago by .11."""
+    generator.segmenter = Drifting(2)
+    case, pictures = scene(2)
+    people = case.model_copy(update={"references": case.references[:2]})
+    assert made(generator.generate([people], [pictures[:2]], [3])[0]).sampling[FAILED_REFERENCES] == []
 
 
 def test_only_the_mask_is_painted_and_the_reference_is_seen(klein: str) -> None:
