@@ -116,6 +116,31 @@ def test_the_identity_recipes_parse(name: str) -> None:
         assert tuple(parser["init_args"]["labels"]) == BISENET_LABELS
 
 
+@pytest.mark.parametrize(
+    ("name", "place", "part"),
+    [
+        ("identity", "matching", "hungarian"),
+        ("identity", "recognizer.class_path", "bench.evaluators.faces.arcface.IrSeRecognizer"),
+        ("identity", "recognizer.init_args.weights", "models/model_ir_se50.pth"),
+        ("subject", "embedder.init_args.model", "facebook/dinov2-base"),
+        ("clip_t", "embedder.init_args.model", "openai/clip-vit-large-patch14"),
+        ("aesthetic", "predictor.init_args.head", "weights/aesthetic_predictor_v2_5.pth"),
+        ("aesthetic", "predictor.init_args.encoder", "google/siglip-so400m-patch14-384"),
+        ("background", "segmenter.init_args.model", "facebook/sam3"),
+        ("background", "embedder.init_args.model", "facebook/dinov3-vitb16-pretrain-lvd1689m"),
+        ("attr_vqa", "vlm.init_args.model", "google/gemma-4-e4b-it"),
+        ("attr_vqa_words", "vlm.init_args.model", "google/gemma-4-e4b-it"),
+        ("attr_vqa_words", "form", "yes_no"),
+        ("attr_vqa_words", "parameters.max_tokens", 2),
+        ("attr_vqa_words", "parameters.temperature", 0),
+    ],
+)
+def test_cogcanvas_recipes_name_the_papers_parts(name: str, place: str, part: object) -> None:
+    """As its sections 4 and 5.2 and appendix C.5 have them."""
+    settings = auto_parser(cli.judge_run).parse_args(["--config", str(CONFIGS / f"cogcanvas_{name}.yaml")])
+    assert settings[f"judge.init_args.{place}"] == part
+
+
 def test_the_retrieval_recipe_parses() -> None:
     settings = auto_parser(cli.retrieval).parse_args(["--config", str(CONFIGS / "cogcanvas_retrieval.yaml")])
     assert settings["embedder"]["class_path"] == "bench.evaluators.text_image.TextImageEmbedder"
