@@ -69,12 +69,14 @@ class TextImageEmbedder:
     def embed_texts(self, texts: Sequence[str]) -> NDArray[Any]:
         """Return a vector of unit length for each text, float32 [texts, dimensions]; long ones are cut."""
         model = self._loaded.model
-        # SigLIP was trained on texts that are filled up to the longest length, and has no mask for the rest.
-        padding = "max_length" if self._loaded.config.model_type.startswith("siglip") else True
+        # SigLIP was trained on texts that are filled up to the longest length, without a mask for the rest.
+        is_filled = self._loaded.config.model_type.startswith("siglip")
+        padding = "max_length" if is_filled else True
         words = self._tokenizer(
             list(texts), padding=padding, truncation=True, max_length=self.max_tokens, return_tensors="pt"
-        )
-        return _unit(model.get_text_features(**words.to(model.device)))
+        ).to(model.device)
+        mask = None if is_filled else words.get("attention_mask")
+        return _unit(model.get_text_features(input_ids=words["input_ids"], attention_mask=mask))
 
     def is_cut(self, text: str) -> bool:
         """Tell whether a text has more tokens than the model takes."""

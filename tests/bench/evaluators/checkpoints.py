@@ -27,6 +27,8 @@ from transformers import (
     PreTrainedModel,
     Sam3Config,
     Sam3Model,
+    SiglipConfig,
+    SiglipModel,
     SiglipVisionConfig,
     SiglipVisionModel,
     YolosConfig,
@@ -238,3 +240,15 @@ def build_siglip_vision(folder: Path) -> Path:
     torch.manual_seed(0)
     SiglipImageProcessorPil(size={"height": 16, "width": 16}).save_pretrained(folder)
     return _saved(SiglipVisionModel(SiglipVisionConfig(**_SMALL, image_size=16, patch_size=8)), folder)
+
+
+def build_siglip(folder: Path) -> Path:
+    """Write a SigLIP of 16 dimensions whose tokens are letters, of which it takes 24."""
+    torch.manual_seed(0)
+    letters = sorted(ByteLevel.alphabet())
+    words = [*letters, *(f"{letter}</w>" for letter in letters), "<|startoftext|>", "<|endoftext|>"]
+    text = _SMALL | {"vocab_size": 514, "max_position_embeddings": 24, "projection_size": 16}
+    config = SiglipConfig(text_config=text, vision_config=_SMALL | {"image_size": 16, "patch_size": 8})
+    CLIPTokenizer(vocab={word: index for index, word in enumerate(words)}, merges=[]).save_pretrained(folder)
+    SiglipImageProcessorPil(size={"height": 16, "width": 16}).save_pretrained(folder)
+    return _saved(SiglipModel(config), folder)

@@ -8,11 +8,13 @@ import numpy as np
 import pytest
 import torch
 from PIL import Image
-from transformers import CLIPModel, CLIPTokenizer, Dinov2Config, Dinov2Model
+from transformers import CLIPModel, CLIPTokenizer, Dinov2Config, Dinov2Model, SiglipModel
 from transformers.models.clip.image_processing_pil_clip import CLIPImageProcessorPil
+from transformers.models.siglip.image_processing_pil_siglip import SiglipImageProcessorPil
 
 from bench.evaluators.text_image import TextImageEmbedder
 from gnomon.errors import UserError
+from tests.bench.evaluators import checkpoints
 
 TEXTS = ["a cat", "two dogs on a sofa in the rain"]
 
@@ -39,6 +41,22 @@ def test_vectors_do_not_depend_on_neighbours(clip: Path) -> None:
     embedder = TextImageEmbedder(clip)
     np.testing.assert_allclose(embedder.embed_texts(TEXTS)[:1], embedder.embed_texts(TEXTS[:1]), atol=1e-6)
     np.testing.assert_allclose(embedder.embed(pictures())[1:], embedder.embed(pictures()[1:]), atol=1e-6)
+
+
+def test_siglip_reads_texts_that_are_filled_up_as_it_was_trained(tmp_path: Path) -> None:
+    """Its vector is that of the last place, so a text without filling has another one."""
+    embedder = TextImageEmbedder(checkpoints.build_siglip(tmp_path))
+    model, tokenizer = SiglipModel.from_pretrained(tmp_path).eval(), CLIPTokenizer.from_pretrained(tmp_path)
+    ids = [tokenizer(text)["input_ids"] for text in TEXTS]
+    cut = [each if len(each) <= 24 else [*each[:23], each[-1]] for each in ids]
+    filled = torch.tensor([[*each, *[tokenizer.pad_token_id] * (24 - len(each))] for each in cut])
+    pixels = SiglipImageProcessorPil.from_pretrained(tmp_path)(pictures(), return_tensors="pt")["pixel_values"]
+    with torch.inference_mode():
+        outputs = model(input_ids=filled, pixel_values=pixels)
+        bare = model.get_text_features(input_ids=torch.tensor(ids[:1])).pooler_output
+    np.testing.assert_allclose(embedder.embed_texts(TEXTS), outputs.text_embeds.numpy(), atol=1e-5)
+    np.testing.assert_allclose(embedder.embed(pictures()), outputs.image_embeds.numpy(), atol=1e-5)
+    assert np.abs(embedder.embed_texts(TEXTS[:1]) - torch.nn.functional.normalize(bare).numpy()).max() > 1e-3
 
 
 def test_long_texts_are_known(clip: Path) -> None:
