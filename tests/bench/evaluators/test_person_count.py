@@ -21,14 +21,15 @@ def group(size: int, picture: Image.Image) -> list[tuple[str, str | None, Image.
 
 def test_a_picture_with_as_many_people_as_identities_counts(yolos: Path, noise: Image.Image, tmp_path: Path) -> None:
     detector = ObjectDetector(yolos, threshold=0.0)
-    num_people = len(detector.detect(noise, "person"))
-    assert num_people > 0
-    sizes = [num_people, num_people + 1]
+    label = "dog"  # of which it finds more
+    num_people = len(detector.detect(noise, label))
+    assert num_people > 2
+    sizes = [num_people, num_people + 1, num_people - 1]
     asked = [
         request(tmp_path, METRIC, noise, group(size, noise), case_id=f"n{size}", task=TEXT_TO_IMAGE) for size in sizes
     ]
-    verdicts = PersonCountJudge(detector).judge(asked)
-    assert [verdict.value for verdict in verdicts] == [1.0, 0.0]
+    verdicts = PersonCountJudge(detector, label=label).judge(asked)
+    assert [verdict.value for verdict in verdicts] == [1.0, 0.0, 0.0]
     raw = json.loads(verdicts[0].raw or "")
     assert (raw["expected"], len(raw["people"]), raw["size"]) == (num_people, num_people, [90, 60])
     assert verdicts[1].rationale == f"{num_people} people, expected {num_people + 1}"

@@ -41,6 +41,17 @@ def test_nothing_above_the_threshold_is_an_empty_mask(sam3: Path, noise: Image.I
     assert not Sam3Segmenter(sam3, threshold=1.0).foreground(noise, ["person"]).any()
 
 
+def test_an_instance_counts_no_more_than_its_concept_is_there(sam3: Path, noise: Image.Image) -> None:
+    """Between an instance's own score and that times the concept's, the threshold turns it down."""
+    segmenter = Sam3Segmenter(sam3)
+    words = CLIPTokenizer.from_pretrained(sam3)(["person"], padding="max_length", max_length=32, return_tensors="pt")
+    with torch.no_grad():
+        outputs = segmenter._loaded.model(pixel_values=segmenter._loaded.prepare([noise]), **words)
+    own, there = float(outputs.pred_logits[0].sigmoid().max()), float(outputs.presence_logits[0].sigmoid())
+    for threshold, is_found in ((own * there * 0.98, True), (own * (1 + there) / 2, False)):
+        assert bool(Sam3Segmenter(sam3, threshold=threshold).instances(noise, ["person"])[0]) is is_found
+
+
 def test_a_segmenter_without_concepts_has_nothing_to_look_for(sam3: Path, noise: Image.Image) -> None:
     with pytest.raises(ValueError, match="at least one concept"):
         Sam3Segmenter(sam3).foreground(noise, [])
