@@ -10,7 +10,6 @@ from bench.cogcanvas.cases import (
     FASHION,
     GROUP_SIZES,
     IDENTITY,
-    INVERSE,
     ITEMS,
     OBJECT,
     QUESTION_DIMENSIONS,
@@ -19,6 +18,7 @@ from bench.cogcanvas.cases import (
     facts_of,
     people,
 )
+from bench.cogcanvas.positions import cycles
 from gnomon.errors import UserError
 from gnomon.records import Case
 
@@ -73,14 +73,8 @@ def _graphs(case: Case, facts: SceneFacts, where: str) -> Iterator[str]:
     shared = Counter(binding.item for binding in facts.bindings)
     if several := sorted(item for item, count in shared.items() if count > 1):
         yield f"{where}: expected items of one person each, got {', '.join(several)} bound to several"
-    stated = {(edge.first, edge.relation, edge.second) for edge in facts.positions}
-    for first, relation, second in sorted(stated):
-        inverse = INVERSE[relation]
-        together = f"{where}: expected positions that can hold together, got {first}"
-        if (first, inverse, second) in stated and relation < inverse:
-            yield f"{together} {relation} and {inverse} {second}"
-        if (second, relation, first) in stated and first < second:
-            yield f"{together} and {second} {relation} each other"
+    for relation, cycle in cycles(facts.positions).items():
+        yield f"{where}: expected positions that can hold together, got {f' {relation} '.join(cycle)}"
 
 
 def _questions(case: Case, where: str) -> Iterator[str]:

@@ -11,7 +11,7 @@ Resolver = Callable[[str, int], Awaitable[Sequence[str]]]
 
 _NAT64 = ipaddress.IPv6Network("64:ff9b::/96")
 _UNICAST = ipaddress.IPv6Network("2000::/3")
-"""What is given out to the public internet so far. Python takes more for global, such as old forms of IPv4 addresses."""
+"""What is given out to the public internet so far; Python takes more for global, such as IPv4 in old forms."""
 
 
 async def resolve(host: str, port: int) -> list[str]:

@@ -12,6 +12,7 @@ from collections.abc import Mapping, Sequence
 from typing import Literal
 
 from bench.cogcanvas.cases import IDENTITY, NAME, REFERENCE_GENERATION, TASKS, TEXT_TO_IMAGE, SceneFacts
+from bench.cogcanvas.positions import cycles
 from data_build.cogcanvas.attributes import read_references
 from data_build.cogcanvas.entries import name_key
 from data_build.cogcanvas.folder import DATASET, BuildFolder
@@ -45,7 +46,14 @@ class LeftOut(Record):
     """A prompt that is no case, and why."""
 
     id: str
-    reason: Literal["reference_gone", "one_identity_twice", "absent_person", "unreadable_image", "unknown_task"]
+    reason: Literal[
+        "reference_gone",
+        "one_identity_twice",
+        "absent_person",
+        "contradictory_positions",
+        "unreadable_image",
+        "unknown_task",
+    ]
     detail: str
 
 
@@ -179,6 +187,9 @@ def _problem(prompt: ReleasedPrompt, references: Mapping[str, DescribedReference
     named += [name for edge in facts.positions for name in (edge.first, edge.second)]
     if absent := sorted({name for name in named if name_key(name) not in people}):
         return LeftOut(id=prompt.id, reason="absent_person", detail=", ".join(absent))
+    if found := cycles(facts.positions):
+        told = "; ".join(f" {relation} ".join(cycle) for relation, cycle in found.items())
+        return LeftOut(id=prompt.id, reason="contradictory_positions", detail=told)
     return None
 
 

@@ -1,17 +1,17 @@
 """The interaction graph and the position graph of a scene: what is wrong with them, and what follows from them.
 
-Positions are two strict orders, from left to right and from front to back, so a cycle is a contradiction. Source:
-Nguyen et al. 2026 (arXiv 2606.15867), section 3.4. Pure functions.
+A cycle of positions is a contradiction, see :mod:`bench.cogcanvas.positions`. Source: Nguyen et al. 2026 (arXiv
+2606.15867), section 3.4. Pure functions.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
-from graphlib import CycleError, TopologicalSorter
 from typing import Literal
 
 from bench.cogcanvas.cases import INVERSE, Interaction, Position
+from bench.cogcanvas.positions import cycles, forward
 from data_build.cogcanvas.entries import name_key
 from data_build.cogcanvas.vocabulary import RELATION_IN_WORDS
 
@@ -23,9 +23,6 @@ ProblemKind = Literal[
     "unplaced_person",
     "no_interaction",
 ]
-
-FORWARD = ("left_of", "in_front_of")
-"""One relation of each order; the other two are their inverses."""
 
 
 @dataclass(frozen=True)
@@ -66,7 +63,7 @@ def graph_problems(
         for first, second in edges
         if name_key(first) == name_key(second)
     ]
-    problems += _cycles(positions)
+    problems += _contradictions(positions)
     problems += _one_sided(interactions)
     placed = {name_key(name) for edge in positions for name in (edge.first, edge.second)}
     problems += [
@@ -100,14 +97,11 @@ def stated(people: Sequence[str], interactions: Sequence[Interaction], positions
             Interaction(first=first, second=second, action=action, is_mutual=edge.is_mutual),
         )
     placed = dict.fromkeys(
-        (own[name_key(first)], relation, own[name_key(second)]) for first, relation, second in _forward(positions)
+        (own[name_key(first)], relation, own[name_key(second)]) for first, relation, second in forward(positions)
     )
     return Graphs(
         tuple(together.values()),
-        tuple(
-            Position(first=first, relation="left_of" if relation == "left_of" else "in_front_of", second=second)
-            for first, relation, second in placed
-        ),
+        tuple(Position(first=first, relation=relation, second=second) for first, relation, second in placed),
     )
 
 
@@ -124,35 +118,18 @@ def completed(graphs: Graphs) -> Graphs:
     return Graphs((*graphs.interactions, *turned), (*graphs.positions, *inverse))
 
 
-def _forward(positions: Iterable[Position]) -> list[tuple[str, str, str]]:
-    """Return positions by the forward relation of their order."""
-    return [
-        (edge.first, edge.relation, edge.second)
-        if edge.relation in FORWARD
-        else (edge.second, INVERSE[edge.relation], edge.first)
-        for edge in positions
+def _contradictions(positions: Sequence[Position]) -> list[GraphProblem]:
+    """Return a cycle of each of the two orders, where there is one, with names as they were written last."""
+    written = {name_key(name): name for edge in positions for name in (edge.first, edge.second)}
+    keyed = [
+        edge.model_copy(update={"first": name_key(edge.first), "second": name_key(edge.second)}) for edge in positions
     ]
-
-
-def _cycles(positions: Sequence[Position]) -> list[GraphProblem]:
-    """Return a cycle of each of the two orders, where there is one."""
-    problems = []
-    for relation in FORWARD:
-        before: dict[str, set[str]] = {}
-        names: dict[str, str] = {}
-        for first, found, second in _forward(positions):
-            one, other = name_key(first), name_key(second)
-            names |= {one: first, other: second}
-            if found == relation and one != other:
-                before.setdefault(other, set()).add(one)
-        try:
-            TopologicalSorter(before).prepare()
-        except CycleError as error:
-            # graphlib lists each node before the one that it precedes.
-            cycle = [names[name] for name in error.args[1]]
-            words = f" {RELATION_IN_WORDS[relation]} ".join(cycle)
-            problems.append(GraphProblem("contradictory_positions", words))
-    return problems
+    return [
+        GraphProblem(
+            "contradictory_positions", f" {RELATION_IN_WORDS[relation]} ".join(written[name] for name in cycle)
+        )
+        for relation, cycle in cycles(keyed).items()
+    ]
 
 
 def _one_sided(interactions: Sequence[Interaction]) -> list[GraphProblem]:

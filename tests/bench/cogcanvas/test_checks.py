@@ -22,6 +22,8 @@ GRAPHS: dict[str, Any] = {
     ],
 }
 
+ROUND = [("Ann", "left_of", "Bob"), ("Bob", "left_of", "Eve"), ("Ann", "right_of", "Eve")]
+
 
 def test_a_good_case_has_no_problem(make_case: MakeCase) -> None:
     assert list(problems(make_case(questions=GOOD, negated=GOOD, **GRAPHS))) == []
@@ -48,11 +50,15 @@ def position(first: str, relation: str, second: str) -> dict[str, str]:
         ({"positions": [position("Ann", "left_of", "Cem")]}, "people in it, got Cem"),
         (
             {"positions": [position("Ann", "left_of", "Bob"), position("Ann", "right_of", "Bob")]},
-            "got Ann left_of and right_of Bob",
+            "positions that can hold together, got Bob left_of Ann left_of Bob",
         ),
         (
             {"positions": [position("Bob", "behind", "Ann"), position("Ann", "behind", "Bob")]},
-            "got Ann and Bob behind each other",
+            "positions that can hold together, got Bob in_front_of Ann in_front_of Bob",
+        ),
+        (
+            {"names": ("Ann", "Bob", "Eve"), "positions": [position(*edge) for edge in ROUND]},
+            "got Bob left_of Eve left_of Ann left_of Bob",
         ),
         ({"questions": [("taste", "Ann")]}, "question 'taste-1': expected one of the dimensions"),
         ({"questions": [("attribute", "Eve")]}, "in about, got 'Eve'"),

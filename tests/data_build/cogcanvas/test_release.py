@@ -61,22 +61,28 @@ def test_prompts_whose_references_are_gone_or_contradict_are_counted_and_the_oth
 ) -> None:
     release = built / "build" / "release"
     prompts = read_prompts(release / "prompts.jsonl")
-    first, second, third, fourth, *others = prompts
+    first, second, third, fourth, fifth, *others = prompts
     other = first.references[0][:-1] + ("2" if first.references[0].endswith("1") else "1")
     edge = second.facts.positions[0].model_copy(update={"first": "Somebody Else"})
     facts = second.facts.model_copy(update={"positions": [edge]})
+    one = fifth.facts.positions[0]
+    turned = one.model_copy(update={"first": one.second, "second": one.first})
+    both = fifth.facts.model_copy(update={"positions": [*fifth.facts.positions, turned]})
     changed = [
         first.model_copy(update={"references": [first.references[0], other, *first.references[2:]]}),
         second.model_copy(update={"facts": facts}),
         third.model_copy(update={"references": [*third.references, "nowhere-1"]}),
         fourth.model_copy(update={"task": "sing"}),
+        fifth.model_copy(update={"facts": both}),
         *others,
     ]
     write_records(tmp_path / "prompts.jsonl", changed)
     assert rebuild(tmp_path, built, release, tmp_path / "prompts.jsonl") == 0
     report = json.loads((tmp_path / "again" / "dataset" / "report.json").read_text())
-    assert (report["num_prompts"], report["num_cases"]) == (16, 12)
-    assert report["left_out"] == {"one_identity_twice": 1, "absent_person": 1, "reference_gone": 1, "unknown_task": 1}
+    assert (report["num_prompts"], report["num_cases"]) == (16, 11)
+    assert report["left_out"] == dict.fromkeys(
+        ("one_identity_twice", "absent_person", "reference_gone", "unknown_task", "contradictory_positions"), 1
+    )
     assert "prompts that are no case: " in capsys.readouterr().out
 
 
