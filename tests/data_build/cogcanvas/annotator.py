@@ -67,6 +67,7 @@ class Annotator:
         pictures = [part for message in conversation for part in message.content if isinstance(part, Image.Image)]
         if key == "attributes":
             return _json({key: describe(text, pictures[0])})
+        assert len(pictures) == 1 + len(_BINDING.findall(text)), "the place and the items are shown"
         if key == "check":
             return _json({key: self._check(text)})
         fault = next((fault for part, fault in self.first_faults.items() if part in text), None)

@@ -70,6 +70,21 @@ def test_people_their_pictures_and_places_are_used_evenly() -> None:
     assert len({scene.people for scene in scenes}) > 50
 
 
+def test_scenes_have_from_one_item_to_one_for_each_person() -> None:
+    roomy = [Item(f"i{number}", f"i{number}", "small_handheld", ("hold",)) for number in range(6)]
+    scenes = draw_scenes(Pool(POOL.people, roomy, POOL.backgrounds), {2: 40, 5: 80}, seed=1)
+    for size, num in ((2, 40), (5, 80)):
+        items = Counter(len(scene.bindings) for scene in scenes if len(scene.people) == size)
+        assert set(items) == set(range(1, size + 1))
+        assert min(items.values()) > num / size / 3
+
+
+def test_cells_come_in_an_order_by_lot() -> None:
+    orders = {tuple(scene.cell for scene in draw_scenes(POOL, {2: 16}, seed)) for seed in range(3)}
+    assert len(orders) == 3
+    assert len({tuple(sorted(order)) for order in orders}) == 1
+
+
 def test_cells_that_no_item_fits_are_not_drawn() -> None:
     assert feasible_cells(ITEMS) == [
         ("small_handheld", "close_contact"),

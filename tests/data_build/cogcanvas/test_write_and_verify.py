@@ -161,6 +161,19 @@ def test_two_pictures_of_one_person_are_no_two_people(folder: BuildFolder) -> No
     assert written(folder, Annotator()).outcomes == {"passed": 3, "unusable": 1}
 
 
+def test_a_person_and_an_item_of_one_name_are_in_no_scene_together(folder: BuildFolder) -> None:
+    """Neither graph nor prompt could tell them apart."""
+    scene = read_scenes(folder.scenes)[0]
+    lines = [json.loads(line) for line in folder.references.read_text().splitlines()]
+    names = {line["picture"]["entry"]["id"]: line["picture"]["entry"]["name"] for line in lines}
+    for line in lines:
+        if line["picture"]["entry"]["id"] == scene.bindings[0].item:
+            line["picture"]["entry"]["name"] = names[scene.people[0]].upper()
+    folder.references.write_text("".join(f"{json.dumps(line)}\n" for line in lines))
+    _, unusable = scene_materials(folder)
+    assert unusable[scene.id].startswith("one_name_twice: ")
+
+
 def test_a_model_that_does_not_answer_leaves_scenes_waiting(folder: BuildFolder) -> None:
     silent = ScriptedVLM("table", table={})
     report = write_drafts(folder, WriteSettings(silent))
