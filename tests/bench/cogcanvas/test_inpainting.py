@@ -68,8 +68,8 @@ class Drifting(Halves):
     """Finds two faces that are six columns further to the right with each look."""
 
     def _faces(self) -> list[Mask]:
-        drift, columns = 6 * (self.pictures - 1), np.arange(60)
-        return [np.tile((columns >= left + drift) & (columns < left + drift + 15), (30, 1)) for left in (0, 25)]
+        drift, columns = 6 * (self.pictures - 1), np.arange(120)
+        return [np.tile((columns >= left + drift) & (columns < left + drift + 15), (30, 1)) for left in (0, 70)]
 
 
 @pytest.fixture(scope="module")
