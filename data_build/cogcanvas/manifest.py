@@ -192,15 +192,18 @@ def _found(manifest: Manifest, entry: ManifestEntry, old: Gathered | None, max_b
     asked = str(_asked(manifest, entry.id))
     try:
         file = resolve(manifest.roots[entry.id], entry.path).absolute()
+        if file.exists() and not file.is_file():  # reading a pipe would never end
+            return Gathered(id=entry.id, asked=asked, status="missing_file", message=f"{file} is no ordinary file")
         size = file.stat().st_size
+        if size > max_bytes:
+            return Gathered(id=entry.id, asked=asked, status="too_large", message=f"{size:,} bytes")
+        sha256 = file_hash(file)
+        if old is not None and old.status == "ok" and old.sha256 == sha256 and old.file == str(file):
+            return old
+        data = file.read_bytes()
     except (OSError, UserError) as error:
         return Gathered(id=entry.id, asked=asked, status="missing_file", message=str(error))
-    if size > max_bytes:
-        return Gathered(id=entry.id, asked=asked, status="too_large", message=f"{size:,} bytes")
-    sha256 = file_hash(file)
-    if old is not None and old.status == "ok" and old.sha256 == sha256 and old.file == str(file):
-        return old
-    return _looked_at(entry, asked, file.read_bytes(), sha256, str(file))
+    return _looked_at(entry, asked, data, sha256, str(file))
 
 
 def _stored(run: RunFolder, manifest: Manifest, name: str, fetched: Fetched) -> Gathered:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import os
 from collections import Counter
 from pathlib import Path
 from typing import Any
@@ -126,6 +127,15 @@ def test_files_on_disk_stay_where_they_are_and_are_looked_at_again(tmp_path: Pat
     (tmp_path / "red.png").unlink()
     assert gather(tmp_path, manifest, max_bytes=10_000).outcomes["ok"] == 1
     assert [item.entry.id for item in read_pictures(folder)] == ["missing"]
+
+
+def test_what_is_no_ordinary_file_is_named_and_never_read(tmp_path: Path) -> None:
+    Image.new("RGB", (8, 6), "red").save(tmp_path / "red.png")
+    (tmp_path / "folder.png").mkdir()
+    os.mkfifo(tmp_path / "pipe.png")  # reading it would never end
+    names = ("red", "folder", "pipe")
+    manifest = write_lines(tmp_path / "m.jsonl", *({"id": name, "path": f"{name}.png"} for name in names))
+    assert gather(tmp_path, manifest).outcomes == {"ok": 1, "missing_file": 2}
 
 
 def test_a_link_out_of_the_folder_of_pictures_is_not_followed(tmp_path: Path) -> None:
