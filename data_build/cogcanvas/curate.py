@@ -227,7 +227,7 @@ def _report(
         num_pictures=len(kept) + len(left_out),
         left_out=dict(Counter(item.reason for item in left_out).most_common()),
         pictures=dict(Counter(roles)),
-        names=dict(Counter(role for role, _ in {(item.entry.role, item.entry.key) for item in kept})),
+        names=dict(Counter(role for role, _ in dict.fromkeys((item.entry.role, item.entry.key) for item in kept))),
         backends={
             name: None if backend is None else f"{backend.name} at {thresholds[name]:g}"
             for name, backend in backends_of(settings).items()

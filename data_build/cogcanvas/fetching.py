@@ -150,7 +150,9 @@ class Fetcher:
             raise _FetchError("bad_url", f"expected http or https and a host, got {url!r:.200}")
         if parsed.userinfo:
             raise _FetchError("bad_url", "expected no user or password in the URL")
-        port = parsed.port or {"http": 80, "https": 443}[parsed.scheme]
+        port = {"http": 80, "https": 443}[parsed.scheme] if parsed.port is None else parsed.port
+        if not 0 < port < 2**16:  # httpx takes it, and the system's own error would not be one of a network
+            raise _FetchError("bad_url", f"expected a port of 1 to 65535, got {port}")
         host = parsed.raw_host.decode("ascii")
         addresses = list(await self._resolver(host, port))
         if not addresses:

@@ -87,6 +87,7 @@ def test_each_check_is_about_its_roles(tmp_path: Path) -> None:
         "nameless": "no_number",
         "again": "near_duplicate",
     }
+    assert list(report.names) == list(report.pictures) == ["background", "object", "fashion", "identity"]
     assert report.backends == {
         "near_duplicates": "colors at 0.999",
         "aesthetic": "brightness at 3",

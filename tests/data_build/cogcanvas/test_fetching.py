@@ -58,6 +58,56 @@ def test_what_a_server_does_wrong_has_a_name(servers: Servers, path: str, status
     assert found.message
 
 
+@pytest.mark.parametrize(
+    "answer",
+    [
+        b"",
+        b"HTTP/1.1 200",
+        b"no HTTP at all\r\n\r\n",
+        b"HTTP/1.1 999999 what\r\n\r\n",
+        b"HTTP/1.1 200 OK\r\nContent-Length: -5\r\n\r\n",
+        b"HTTP/1.1 200 OK\r\nContent-Length: 500\r\n\r\ncut short",
+        b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\nxyz\r\n",
+        b"HTTP/1.1 200 OK\r\nA: " + b"a" * 200_000,
+        b"HTTP/1.1 200 OK\r\n\0\xff: \xff\r\n\r\n",
+        *(
+            b"HTTP/1.1 302 Found\r\nLocation: " + location + b"\r\n\r\n"
+            for location in (
+                b"",
+                b"//",
+                b"http://",
+                b"http://good.test:99999/",
+                b"http://\xff\xfe/",
+                b"http://good.test:x/",
+                b"http://.../",
+                b"http://xn--/",
+                b"http://" + b"a." * 200,
+                b"http://[fe80::1%25lo]/",
+                b"data:,x",
+            )
+        ),
+    ],
+)
+def test_whatever_a_server_answers_becomes_an_outcome(answer: bytes) -> None:
+    async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        await reader.readuntil(b"\r\n\r\n")
+        writer.write(answer)
+        writer.close()
+
+    async def resolver(host: str, port: int) -> list[str]:
+        return [ALLOWED]
+
+    async def one() -> Fetched:
+        server = await asyncio.start_server(serve, ALLOWED, 0)
+        url = f"http://good.test:{server.sockets[0].getsockname()[1]}/"
+        async with server, open_client() as client:
+            return await Fetcher(Limits(timeout=2), resolver=resolver, is_allowed=is_allowed).fetch(client, url)
+
+    found = asyncio.run(one())
+    assert found.status in ("bad_url", "http_error", "unreachable", "too_many_redirects")
+    assert found.message
+
+
 def test_a_server_that_never_ends_is_left_after_the_time_for_the_whole_file(servers: Servers) -> None:
     start = time.monotonic()
     assert fetch(servers, servers.url("/drip"), timeout=0.3).status == "too_slow"
@@ -94,6 +144,8 @@ def test_by_default_this_machine_is_not_reached_under_any_name(servers: Servers)
         "http://",
         "http://me:secret@good.test/x",
         "http://[::1/x",
+        "http://good.test:0/x",
+        "http://good.test:65536/x",
     ],
 )
 def test_only_plain_http_addresses_are_taken(servers: Servers, url: str) -> None:
