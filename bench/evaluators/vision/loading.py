@@ -75,7 +75,10 @@ class VisionModel:
         self.revision, self._dtype = revision, dtype
         self.name, self._device = Path(self.source).name, check_device(device)
         options: dict[str, Any] = {} if revision is None else {"revision": revision}
-        if not Path(self.source).is_dir() and cached_file(what, self.source, ["config.json"], revision) is not None:
+        if (
+            not Path(self.source).is_dir()
+            and cached_file(what.removeprefix("a "), self.source, ["config.json"], revision) is not None
+        ):
             options["local_files_only"] = True  # the hub does not answer, and its cache has the model
         try:
             self.config = AutoConfig.from_pretrained(self.source, **options)
