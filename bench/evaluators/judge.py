@@ -121,7 +121,8 @@ class JudgeEvaluator(LightningModule):
 
     def _is_news(self, verdict: Verdict) -> bool:
         old = self.known.get(key_of_verdict(verdict))
-        return needs_work(old) and verdict != old
+        # A failure that stays the same is none, however long it took this time.
+        return needs_work(old) and (old is None or verdict != old.model_copy(update={"seconds": verdict.seconds}))
 
     def transfer_batch_to_device(
         self, batch: Sequence[Candidate], device: object, dataloader_idx: int

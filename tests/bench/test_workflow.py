@@ -78,6 +78,28 @@ def test_a_second_call_does_nothing_twice(make_dataset: MakeDataset, brightness:
     assert len(read_records(run / "candidates.jsonl", Candidate)) == 4
 
 
+def test_a_failure_that_stays_the_same_is_not_written_again_however_long_it_took(
+    make_dataset: MakeDataset, brightness: ModuleType, tmp_path: Path
+) -> None:
+    class Slower(brightness.BrightnessJudge):  # type: ignore[name-defined,misc]
+        reason, seconds = "no face", 0.5
+
+        def judge(self, requests: list[object]) -> list[Verdict]:
+            failed = {"value": None, "status": "unreadable_image", "rationale": self.reason, "seconds": self.seconds}
+            return [verdict.model_copy(update=failed) for verdict in super().judge(requests)]
+
+    run, judge_ = tmp_path / "run", Slower()
+    generate(make_dataset(2), run, brightness.NoisyCopy(), name="copy")
+    judge(run, judge_)
+    once = len(verdicts_of(run))
+    judge_.seconds = 0.75
+    judge(run, judge_)
+    assert len(verdicts_of(run)) == once > 0
+    judge_.reason = "no such file"
+    judge(run, judge_)
+    assert len(verdicts_of(run)) == 2 * once
+
+
 def test_generation_goes_on_after_an_interrupt_with_the_same_batches(
     make_dataset: MakeDataset, brightness: ModuleType, tmp_path: Path
 ) -> None:
