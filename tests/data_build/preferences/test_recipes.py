@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+import torch
 import yaml
 from PIL import Image
 
@@ -73,7 +74,9 @@ def test_their_families_are_sampled_with_one_and_two_references(
     family: str, max_references: int | None, cases: Path, random_editor: Path, tmp_path: Path
 ) -> None:
     module = load_module(family)
-    module.build(tmp_path / "model", random_editor)
+    with torch.random.fork_rng():
+        torch.manual_seed(0)  # some draws of the weights make equal pictures, of which one is left out
+        module.build(tmp_path / "model", random_editor)
     generator = DiffusersGenerator(str(tmp_path / "model"), **{**module.SETTINGS, "num_inference_steps": 2})
     settings = ProposalSettings(
         SamplingSettings(num_candidates=2, window_size=1, window_last=0),
