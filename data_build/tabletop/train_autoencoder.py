@@ -16,7 +16,7 @@ from torch.nn import functional
 from data_build.tabletop.draw import draw_array
 from data_build.tabletop.oracle import read_scene
 from data_build.tabletop.tiny_editor import make_autoencoder
-from data_build.tabletop.training import muon_and_adam, train
+from data_build.tabletop.training import mixed_precision, muon_and_adam, train
 from data_build.tabletop.world import COLOURS, GRID, GROUNDS, KINDS, SIZES, Scene, Shape
 from gnomon.hashing import stable_seed
 
@@ -74,7 +74,7 @@ def train_autoencoder(
     def compute_loss(step: int) -> dict[str, Tensor]:
         rng = random.Random(stable_seed(seed, "autoencoder", step))
         pictures = draw(rng, batch_size)
-        with torch.autocast("cpu", torch.bfloat16):
+        with mixed_precision():
             latents = model.encode(pictures).latent_dist.mode()
             generator = torch.Generator().manual_seed(stable_seed(seed, "latent-noise", step))
             noise = torch.randn(latents.shape, generator=generator) * LATENT_NOISE

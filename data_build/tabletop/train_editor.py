@@ -39,7 +39,7 @@ from data_build.tabletop.tiny_editor import (
     make_transformer,
 )
 from data_build.tabletop.train_autoencoder import pictures_of
-from data_build.tabletop.training import muon_and_adam, train
+from data_build.tabletop.training import mixed_precision, muon_and_adam, train
 from data_build.tabletop.world import GRID, Scene
 from gnomon.hashing import stable_seed
 from gnomon.records import Split
@@ -177,7 +177,7 @@ def flow_matching_loss(
     sigma = torch.sigmoid(0.8 + 1.2 * torch.randn(len(rows), generator=generator))
     noisy = torch.lerp(clean, noise, sigma[:, None, None])
     # The unfused attention is the faster one in bfloat16 on a CPU, as long as sequences are short.
-    with torch.autocast("cpu", torch.bfloat16), sdpa_kernel(SDPBackend.MATH):
+    with mixed_precision(), sdpa_kernel(SDPBackend.MATH):
         text = editor.encode_text(pairs.input_ids[rows], pairs.attention_mask[rows])
         predicted = editor.velocity(noisy, references, text, sigma).float()
     squared = ((predicted - (noise - clean)) ** 2).mean(-1)  # [batch, 16]

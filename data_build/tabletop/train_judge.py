@@ -27,7 +27,7 @@ from data_build.tabletop.observations import (
     sample_observation,
 )
 from data_build.tabletop.tiny_judge import make_judge_base, make_processor
-from data_build.tabletop.training import muon_and_adam, train
+from data_build.tabletop.training import mixed_precision, muon_and_adam, train
 from data_build.tabletop.world import GRID
 from gnomon.hashing import stable_seed
 from rm.prompt import PromptEncoder, PromptTemplate
@@ -74,7 +74,7 @@ def pretraining_loss(
     model: Pretraining, inputs: dict[str, Tensor], labels: dict[str, Tensor], encoder: PromptEncoder
 ) -> dict[str, Tensor]:
     """Return the loss terms and the accuracies of a batch."""
-    with torch.autocast("cpu", torch.bfloat16):
+    with mixed_precision():
         states = model.base.model(**inputs).last_hidden_state
         logits = model.base.lm_head(states)
     states, logits = states.float(), logits.float()

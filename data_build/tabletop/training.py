@@ -20,6 +20,14 @@ from gnomon.files import atomic_write_text
 CHECKPOINT_SECONDS = 120.0
 
 
+def mixed_precision() -> torch.autocast:
+    """Return a context that computes in bfloat16 where the processor has vectors of it (AVX-512), else as usual.
+
+    Without them PyTorch goes number by number, which takes forty times as long as float32.
+    """
+    return torch.autocast("cpu", torch.bfloat16, enabled=torch.backends.cpu.get_cpu_capability().startswith("AVX512"))
+
+
 class MatrixMuon(torch.optim.Muon):
     """Muon over weights of any rank, each seen as a matrix [out, everything else] of the same memory.
 

@@ -8,7 +8,7 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-from data_build.tabletop.training import MatrixMuon, cosine, muon_and_adam, train
+from data_build.tabletop.training import MatrixMuon, cosine, mixed_precision, muon_and_adam, train
 
 
 def _fit(folder: Path, num_steps: int) -> nn.Module:
@@ -77,3 +77,14 @@ def test_the_rate_rises_to_one_and_falls_to_a_fiftieth() -> None:
     assert max(factors) == pytest.approx(1.0)
     assert factors.index(max(factors)) in (99, 100)
     assert cosine(1000, 1000) == pytest.approx(0.02)
+
+
+@pytest.mark.parametrize(("capability", "is_mixed"), [("DEFAULT", False), ("AVX2", False), ("AVX512", True)])
+def test_bfloat16_is_left_to_processors_that_have_vectors_of_it(
+    capability: str, is_mixed: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(torch.backends.cpu, "get_cpu_capability", lambda: capability)
+    layer = torch.nn.Linear(2, 2)
+    with mixed_precision():
+        computed = layer(torch.ones(1, 2))
+    assert computed.dtype == (torch.bfloat16 if is_mixed else torch.float32)
