@@ -50,7 +50,7 @@ class VisionModel:
 
     Args:
         auto: the class that loads the model: AutoModel or one of its kin.
-        what: what is loaded, for messages.
+        what: what is loaded, with its article, for messages.
         name: a folder, or a name on the hub.
         revision: commit, tag or branch on the hub.
         dtype: of weights and computation: "float32", "bfloat16" or "float16".
@@ -75,10 +75,8 @@ class VisionModel:
         self.revision, self._dtype = revision, dtype
         self.name, self._device = Path(self.source).name, check_device(device)
         options: dict[str, Any] = {} if revision is None else {"revision": revision}
-        if (
-            not Path(self.source).is_dir()
-            and cached_file(what.removeprefix("a "), self.source, ["config.json"], revision) is not None
-        ):
+        noun = what.partition(" ")[2]
+        if not Path(self.source).is_dir() and cached_file(noun, self.source, ["config.json"], revision) is not None:
             options["local_files_only"] = True  # the hub does not answer, and its cache has the model
         try:
             self.config = AutoConfig.from_pretrained(self.source, **options)

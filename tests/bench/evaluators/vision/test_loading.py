@@ -75,6 +75,13 @@ def test_what_cannot_be_loaded_is_named(
         VisionModel(AutoModel, "a vision model", name, revision=None, dtype=dtype, device="cpu")
 
 
+@pytest.mark.parametrize("what", ["a detector", "an open-vocabulary detector", "the detector"])
+def test_what_is_nowhere_is_named_without_a_second_article(what: str) -> None:
+    noun = what.partition(" ")[2]
+    with pytest.raises(UserError, match=f"there is no {noun} of this name"):
+        VisionModel(AutoModel, what, "someone/nothing", revision=None, dtype="float32", device="cpu")
+
+
 def test_weights_without_an_image_processor_are_refused(dinov2: Path, tmp_path: Path) -> None:
     shutil.copytree(dinov2, tmp_path / "copy")
     (tmp_path / "copy/preprocessor_config.json").unlink()
